@@ -1,0 +1,177 @@
+"""What all commands share: tables, units, JSON, progress bars, and files that appear whole or not at all.
+
+Results go to stdout, everything said about them (progress, notes, errors) to stderr, so that a pipe sees
+data only. Rich is imported when the first table is drawn.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+from pagefault.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from rich.console import Console
+
+WIDTH = 80
+"""Every table fits this many columns; a wider terminal is not filled."""
+
+
+@cache
+def console() -> Console:
+    """The console on stdout, at most `WIDTH` columns wide and coloured only on a terminal."""
+    return _make_console(sys.stdout)
+
+
+@cache
+def err() -> Console:
+    """The console on stderr: progress, notes, errors."""
+    return _make_console(sys.stderr)
+
+
+def _make_console(stream: TextIO) -> Console:
+    from rich.console import Console
+
+    width = WIDTH if not stream.isatty() else None
+    made = Console(file=stream, width=width, highlight=False, soft_wrap=False)
+    if made.width > WIDTH:
+        made.width = WIDTH
+    return made
+
+
+def say(text: str = "") -> None:
+    """One line of result text, printed as it is: no markup, no wrapping."""
+    console().print(text, markup=False, soft_wrap=True)
+
+
+def note(text: str) -> None:
+    """One remark about the result, on stderr."""
+    err().print(text, markup=False, soft_wrap=True, style="dim")
+
+
+def table(title: str | None, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Print rows under right-aligned headings; the first column is left-aligned.
+
+    Args:
+        title: A line above the table, or None.
+        columns: Headings.
+        rows: Cells, already formatted (anything else is shown by `str`).
+    """
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for index, name in enumerate(columns):
+        drawn.add_column(Text(name), justify="left" if index == 0 else "right")
+    for row in rows:
+        drawn.add_row(*(Text(str(cell)) for cell in row))
+    if title:
+        console().print(Text(title, style="bold"))
+    console().print(drawn)
+
+
+def emit_json(value: Mapping[str, Any]) -> None:
+    """Print one JSON object on stdout. NaN and infinity, which JSON does not know, become null."""
+    sys.stdout.write(dump_json(value) + "\n")
+
+
+def dump_json(value: Mapping[str, Any]) -> str:
+    """The JSON text of a result; NumPy scalars and arrays become numbers and lists."""
+    return json.dumps(_plain(value), indent=2, allow_nan=False)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if hasattr(value, "tolist"):  # a NumPy scalar or array
+        return _plain(value.tolist())
+    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
+        return None
+    return value
+
+
+def bytes_mb(size: float) -> str:
+    """Bytes as decimal megabytes with two decimals: ``10.63 MB`` (1 MB = 10^6 B)."""
+    return f"{size / 1e6:.2f} MB"
+
+
+def bytes_gib(size: float) -> str:
+    """Bytes as binary gibibytes with two decimals: ``11.12 GiB`` (1 GiB = 2^30 B)."""
+    return f"{size / 2**30:.2f} GiB"
+
+
+def percent(share: float, decimals: int = 1) -> str:
+    """A share as a percentage: ``98.7%``."""
+    return f"{100 * share:.{decimals}f}%"
+
+
+def _no_progress(_done: float, _total: float, _text: str) -> None:
+    pass
+
+
+@contextlib.contextmanager
+def progress(description: str) -> Iterator[Callable[[float, float, str], None]]:
+    """A progress bar on stderr, drawn only where stderr is a terminal.
+
+    Yields:
+        ``update(done, total, text)``: done and total in any one unit; text is shown behind the bar.
+    """
+    if not sys.stderr.isatty():
+        yield _no_progress
+        return
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+
+    parts = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[text]}"),
+    )
+    with Progress(*parts, console=err(), transient=True) as bars:
+        task = bars.add_task(description, total=None, text="")
+
+        def update(done: float, total: float, text: str) -> None:
+            bars.update(task, completed=done, total=total or None, text=text)
+
+        yield update
+
+
+@contextlib.contextmanager
+def atomic_file(path: Path | str) -> Iterator[TextIO]:
+    """A text file that appears under its name only when it is whole.
+
+    The text goes to a temporary name in the same folder and is renamed at the end of the block; when the
+    block raises, nothing is left behind.
+
+    Raises:
+        InputError: The folder does not exist or cannot be written to.
+    """
+    target = Path(path)
+    try:
+        handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
+    except OSError as error:
+        raise InputError(
+            f"cannot write {target}: {error.strerror or error}; give a path in an existing, writable folder"
+        ) from error
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            yield stream
+        umask = os.umask(0)
+        os.umask(umask)
+        Path(temporary).chmod(0o666 & ~umask)
+        Path(temporary).replace(target)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise

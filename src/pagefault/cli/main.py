@@ -1,0 +1,51 @@
+"""Builds the app and turns errors into exit codes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from pagefault import __version__
+from pagefault.errors import PageFaultError
+
+app = typer.Typer(
+    name="pagefault",
+    help="Virtual memory for an LLM's KV cache: size it, simulate it, measure it.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        sys.stdout.write(f"pagefault {__version__}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+def run() -> None:
+    """The console script: 0 success, 1 a check failed, 2 bad input, 130 interrupted."""
+    try:
+        app()
+    except PageFaultError as error:
+        sys.stderr.write(f"pagefault: error: {' '.join(str(error).split())}\n")
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.stderr.write("pagefault: interrupted\n")
+        sys.exit(130)
+    except BrokenPipeError:  # the reader (`head`, say) has gone: nothing left to tell it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)
