@@ -1,0 +1,142 @@
+"""The prefix index: block key → frame, and the order in which cached frames are evicted.
+
+A key is 16 bytes and stands for a block *and everything before it* (keys are chained), so equal keys
+mean equal content. A frame has at most one key and a key at most one frame. The index is not closed
+under prefixes: a block can be there while the one before it is not (its frame was a duplicate, or slid
+out of a window), so a lookup walks from the front and stops at the first gap.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from pagefault.paging.arrays import Frames, Ints, Mask
+
+
+class PrefixIndex:
+    """Key → frame as a dictionary; the cached frames as a log in eviction order.
+
+    The log is append-only: `append` writes frames at its end and notes each one's place; `remove` only
+    forgets the place. An entry counts when its frame's place says so; the others are skipped, and
+    squeezed out when the log is full. It has room for twice the frames there are, so that happens at
+    most once in as many appended frames as the pool has: amortized O(1) a frame.
+
+    Args:
+        capacity: Frames of the pool.
+
+    Attributes:
+        published: Whether each frame has a key, bool [capacity].
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self.reset()
+
+    def reset(self) -> None:
+        """Forgets everything."""
+        self.published: Mask = np.zeros(self._capacity, np.bool_)
+        self._frame_of: dict[bytes, int] = {}
+        self._key_of = np.full(self._capacity, None, object)
+        self._log = np.zeros(2 * self._capacity, np.int32)
+        self._place: Ints = np.full(self._capacity, -1, np.int64)
+        self._head = self._tail = 0
+
+    def __len__(self) -> int:
+        return len(self._frame_of)
+
+    def lookup(self, keys: list[bytes]) -> Frames:
+        """Frames of the leading keys that are known, int32, up to the first that is not."""
+        # iter(f, None) calls f until it returns None: here, dict.get on key after key, all in C.
+        found = list(iter(map(self._frame_of.get, keys).__next__, None))
+        return np.array(found, np.int32)
+
+    def publish(self, keys: list[bytes], frames: Frames) -> Mask:
+        """Makes frames known by keys.
+
+        A frame that has a key keeps it, and a key that has a frame keeps that.
+
+        Args:
+            keys: One for each frame.
+            frames: int32 [n].
+
+        Returns:
+            Which of them are new, bool [n].
+        """
+        new = ~self.published[frames]
+        first = np.unique(frames, return_index=True)[1]
+        if first.size < frames.size:
+            repeated = np.ones(frames.size, np.bool_)
+            repeated[first] = False
+            new &= ~repeated
+        at = np.flatnonzero(new)
+        if at.size < frames.size:
+            keys = [keys[i] for i in at.tolist()]
+        owners = list(map(self._frame_of.setdefault, keys, frames[at].tolist()))
+        own = np.array(owners, np.int32) == frames[at]
+        new[at[~own]] = False
+        stored = frames[new]
+        boxed = np.empty(len(keys), object)
+        boxed[:] = keys
+        self._key_of[stored] = boxed[own]
+        self.published[stored] = True
+        return new
+
+    def forget(self, frames: Frames) -> list[bytes]:
+        """Forgets the keys of those frames that have one; returns these keys."""
+        frames = frames[self.published[frames]]
+        keys: list[bytes] = self._key_of[frames].tolist()
+        for key in keys:
+            del self._frame_of[key]
+        self._key_of[frames] = None
+        self.published[frames] = False
+        return keys
+
+    def append(self, frames: Frames) -> None:
+        """Frames nobody references any more: the first of them is evicted first, all after those before."""
+        if self._tail + frames.size > self._log.size:
+            kept = self.evictable()
+            self._log[: kept.size] = kept
+            self._place[kept] = np.arange(kept.size)
+            self._head, self._tail = 0, kept.size
+        end = self._tail + frames.size
+        self._log[self._tail : end] = frames
+        self._place[frames] = np.arange(self._tail, end)
+        self._tail = end
+
+    def remove(self, frames: Frames) -> None:
+        """Frames that are not to be evicted: they are referenced again."""
+        self._place[frames] = -1
+
+    def oldest(self, n: int) -> Frames:
+        """Takes the n frames to evict next out of the log, int32 [n]; there must be as many."""
+        taken: list[Frames] = []
+        missing = n
+        while missing:
+            stop = min(self._tail, self._head + max(missing, 256))
+            live = np.flatnonzero(self._live(self._head, stop))[:missing]
+            taken.append(self._log[self._head + live])
+            missing -= live.size
+            self._head = stop if missing else self._head + int(live[-1]) + 1
+        frames = np.concatenate(taken) if taken else np.empty(0, np.int32)
+        self._place[frames] = -1
+        return frames
+
+    def evictable(self) -> Frames:
+        """The cached frames in the order of their eviction, int32; a copy."""
+        return self._log[self._head : self._tail][self._live(self._head, self._tail)]
+
+    def known(self) -> dict[bytes, int]:
+        """Key → frame; a copy."""
+        return dict(self._frame_of)
+
+    def key_of(self, frame: int) -> bytes | None:
+        """The key a frame is known by."""
+        key: bytes | None = self._key_of[frame]
+        return key
+
+    def _live(self, start: int, stop: int) -> Mask:
+        live: Mask = self._place[self._log[start:stop]] == np.arange(start, stop)
+        return live

@@ -1,0 +1,168 @@
+"""Sharing: prefix hits, publication of computed blocks, forks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pagefault.errors import BadHandle, InputError
+from pagefault.paging.arrays import as_count, per_row, spans
+from pagefault.paging.block_keys import as_keys, key_bytes
+from pagefault.paging.events import AllBlocksCleared, BlockStored, keys_from_bytes
+from pagefault.paging.results import PrefixHit
+from pagefault.paging.row_keys import NEVER
+
+if TYPE_CHECKING:
+    from pagefault.paging.arrays import Frames, IntLike, Ints, Keys
+    from pagefault.paging.state import PagerState
+
+_NO_PARENT = bytes(16)
+
+
+def open_row(state: PagerState, keys: Keys | None, max_tokens: int | None) -> int:
+    """See `Pager.open`."""
+    limit = None if max_tokens is None else -(-as_count(max_tokens, "max_tokens") // state.block_size)
+    checked = None if keys is None else as_keys(keys)
+    row = int(state.tables.open(1, limit)[0])
+    if checked is not None:
+        state.row_keys.extend(row, key_bytes(checked))
+    return row
+
+
+def extend_keys(state: PagerState, row: int, keys: Keys) -> None:
+    """See `Pager.extend_keys`."""
+    row = state.tables.row(row)
+    state.row_keys.extend(row, key_bytes(as_keys(keys)))
+    publish(state, np.array([row]))
+
+
+def match(state: PagerState, keys: Keys, max_tokens: int | None) -> PrefixHit:
+    """See `Pager.match`."""
+    frames = _find(state, key_bytes(as_keys(keys)), max_tokens)
+    cached = int(np.count_nonzero(state.device.refs[frames] == 0))
+    return PrefixHit(frames.size, frames.size << state.shift, cached)
+
+
+def attach(state: PagerState, row: int, max_tokens: int | None, repeat: bool) -> int:
+    """See `Pager.attach`."""
+    tables, row_keys = state.tables, state.row_keys
+    row = tables.row(row)
+    if tables.lengths[row] or tables.ends[row]:
+        raise BadHandle(
+            f"row {row} has {tables.lengths[row]} tokens and {tables.held[row]} frames: "
+            "only a new row can take a prefix"
+        )
+    keys = row_keys.keys[row]
+    frames = _find(state, keys, max_tokens)
+    if np.unique(frames).size < frames.size:
+        raise InputError(
+            f"row {row} has the same key for two blocks: a block's key must stand for its whole prefix"
+        )
+    state.index.remove(state.device.share(frames))
+    tokens = frames.size << state.shift
+    if frames.size:
+        tables.map(np.full(frames.size, row), np.arange(frames.size), frames)
+        tables.lengths[row] = tokens
+        tables.ends[row] = tables.held[row] = frames.size
+        row_keys.computed[row] = row_keys.published[row] = frames.size
+    if repeat:
+        state.counters.repeated_hit_tokens += tokens
+    elif state.prefix_caching:
+        state.counters.queried_tokens += len(keys) << state.shift
+        state.counters.hit_tokens += tokens
+    return tokens
+
+
+def mark_computed(state: PagerState, rows: IntLike, lengths: IntLike) -> None:
+    """See `Pager.mark_computed`."""
+    batch = state.tables.rows(rows)
+    computed = per_row(lengths, batch.size, "lengths")
+    blocks = np.asarray(computed) >> state.shift
+    due = np.flatnonzero(blocks > state.row_keys.computed[batch])
+    if not due.size:
+        return
+    rows_due = batch[due]
+    blocks = np.broadcast_to(blocks, batch.shape)[due]
+    past = blocks > state.tables.lengths[rows_due] >> state.shift
+    if past.any():
+        i = int(np.flatnonzero(past)[0])
+        raise InputError(
+            f"row {rows_due[i]} has {state.tables.lengths[rows_due[i]]} tokens: it cannot have computed "
+            f"{np.broadcast_to(computed, batch.shape)[due[i]]}"
+        )
+    state.row_keys.computed[rows_due] = blocks
+    publish(state, rows_due)
+
+
+def publish(state: PagerState, rows: Ints) -> None:
+    """Tells the index of the rows' computed blocks that have keys and that it does not know of."""
+    if not state.prefix_caching:
+        return
+    row_keys, tables = state.row_keys, state.tables
+    starts = np.maximum(row_keys.published[rows], tables.first[rows])
+    stops = np.minimum(row_keys.computed[rows], row_keys.known[rows])
+    due = stops > starts
+    if not due.any():
+        return
+    rows, starts, stops = rows[due], starts[due], stops[due]
+    keys: list[bytes] = []
+    for row, start, stop in zip(rows.tolist(), starts.tolist(), stops.tolist(), strict=True):
+        keys += row_keys.keys[row][start:stop]
+    owner, pages = spans(starts, stops)
+    frames = tables.table[rows[owner], pages]
+    new = state.index.publish(keys, frames)
+    row_keys.published[rows] = stops
+    if state.events.listening and new.any():
+        _tell_stored(state, rows[owner][new], pages[new], frames[new])
+
+
+def fork(state: PagerState, row: int, n: int) -> Ints:
+    """See `Pager.fork`."""
+    tables, row_keys = state.tables, state.row_keys
+    row = tables.row(row)
+    children = tables.open(as_count(n, "n", least=1), int(tables.limits[row]))
+    length = int(tables.lengths[row])
+    first, end = int(tables.first[row]), -(-length // state.block_size)
+    pages = np.arange(first, end)
+    frames = tables.table[row, first:end]
+    state.device.share(np.tile(frames, n))
+    tables.map(np.repeat(children, pages.size), np.tile(pages, n), np.tile(frames, n))
+    tables.lengths[children] = length
+    tables.first[children] = first
+    tables.ends[children] = end
+    tables.held[children] = pages.size
+    if length & state.mask:
+        tables.mark_tails(np.append(children, row), True)
+    for child in children.tolist():
+        row_keys.extend(child, row_keys.keys[row][: length >> state.shift])
+    row_keys.computed[children] = row_keys.computed[row]
+    row_keys.published[children] = row_keys.published[row]
+    return children
+
+
+def clear_cache(state: PagerState) -> int:
+    """See `Pager.clear_cache`."""
+    cached = state.index.evictable()
+    state.index.reset()
+    state.device.reclaim(cached)
+    state.row_keys.published[state.tables.lengths > 0] = NEVER
+    if state.events.listening:
+        state.events.add(AllBlocksCleared())
+    return int(cached.size)
+
+
+def _find(state: PagerState, keys: list[bytes], max_tokens: int | None) -> Frames:
+    """Frames of the leading blocks that can be hit, of at most `max_tokens` tokens."""
+    if max_tokens is not None:
+        keys = keys[: as_count(max_tokens, "max_tokens") >> state.shift]
+    return state.index.lookup(keys)
+
+
+def _tell_stored(state: PagerState, rows: Ints, pages: Ints, frames: Frames) -> None:
+    keys, parents = [], []
+    for row, page in zip(rows.tolist(), pages.tolist(), strict=True):
+        known = state.row_keys.keys[row]
+        keys.append(known[page])
+        parents.append(known[page - 1] if page else _NO_PARENT)
+    state.events.add(BlockStored(keys_from_bytes(keys), keys_from_bytes(parents), frames, state.block_size))
