@@ -30,6 +30,8 @@ def as_ints(values: IntLike, what: str) -> Ints:
     Raises:
         InputError: The values are not integers, or have more than one dimension.
     """
+    if type(values) is np.ndarray and values.dtype == np.int64 and values.ndim == 1:
+        return values
     array = np.asarray(values)
     if array.dtype.kind not in "iu":
         if array.size:

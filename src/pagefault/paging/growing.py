@@ -27,25 +27,27 @@ class _Plan:
     Attributes:
         rows: The batch, int64 [n].
         lengths: Lengths after it, int64 [n].
-        faulting: Which of the batch fault, int64 [f].
-        faults: Pages each of those gets, int64 [f], all >= 1.
+        over: Which of the batch fault, int64 [f].
+        starts: First page that each of those lacks, int64 [f].
+        stops: One past the last page it needs, int64 [f], all > starts.
         copying: Which of the batch copy their last page, int64 [c].
-        total: Frames it takes.
+        faults: Pages that get a frame: the sum of `stops - starts`.
     """
 
     rows: Ints
     lengths: Ints
-    faulting: Ints
-    faults: Ints
+    over: Ints
+    starts: Ints
+    stops: Ints
     copying: Ints
-    total: int
+    faults: int
 
 
 def need(state: PagerState, rows: IntLike, tokens: IntLike) -> Ints:
     """See `Pager.need`."""
     plan = _plan(state, rows, tokens)
     frames = np.zeros(plan.rows.size, np.int64)
-    frames[plan.faulting] = plan.faults
+    frames[plan.over] = plan.stops - plan.starts
     frames[plan.copying] += 1
     return frames
 
@@ -53,37 +55,30 @@ def need(state: PagerState, rows: IntLike, tokens: IntLike) -> Ints:
 def grow(state: PagerState, rows: IntLike, tokens: IntLike) -> Growth:
     """See `Pager.grow`."""
     plan = _plan(state, rows, tokens)
-    tables = state.tables
-    if not plan.total:
-        if tables.shared_tails:
-            _clear_tails(state, plan)
-        tables.lengths[plan.rows] = plan.lengths
-        return Growth(_NONE, _NONE, _NO_FRAMES, _NO_COPIES)
-    frames = state.take(plan.total)
-    copies = _copy_tails(state, plan, frames[plan.total - plan.copying.size :])
-    faulted, pages = _add_pages(
-        state, plan.rows[plan.faulting], plan.faults, frames[: plan.total - plan.copying.size]
-    )
-    tables.lengths[plan.rows] = plan.lengths
-    return Growth(faulted, pages, frames[: faulted.size], copies)
+    frames = state.take(plan.faults + plan.copying.size)
+    copies = _NO_COPIES
+    if state.tables.shared_tails:
+        copies = _copy_tails(state, plan, frames[plan.faults :])
+        frames = frames[: plan.faults]
+    faulted, pages = _NONE, _NONE
+    if plan.faults:
+        faulted, pages = _add_pages(state, plan.rows[plan.over], plan.starts, plan.stops, frames)
+    state.tables.lengths[plan.rows] = plan.lengths
+    return Growth(faulted, pages, frames, copies)
 
 
 def reserve(state: PagerState, row: int, tokens: int, contiguous: bool) -> Frames:
     """See `Pager.reserve`."""
     row = state.tables.row(row)
     rows = np.array([row])
-    ends = state.pages_for(np.array([as_count(tokens, "tokens")]))
-    extra = np.maximum(ends - state.tables.ends[rows], 0)
-    n = int(extra[0])
-    if contiguous and state.tables.held[row]:
-        raise BadHandle(
-            f"row {row} holds {state.tables.held[row]} frames already: a contiguous reservation comes first"
-        )
-    if not n:
-        return _NO_FRAMES
-    state.require_fit(rows, ends, n)
+    starts = state.tables.ends(rows)
+    if contiguous and starts[0]:
+        raise BadHandle(f"row {row} has {starts[0]} pages already: a contiguous reservation comes first")
+    stops = np.maximum(state.pages_for(np.array([as_count(tokens, "tokens")])), starts)
+    n = int(stops[0] - starts[0])
+    state.require_fit(rows, stops, n)
     frames = _take_run(state, n) if contiguous else state.take(n)
-    _add_pages(state, rows, extra, frames)
+    _add_pages(state, rows, starts, stops, frames)
     return frames
 
 
@@ -93,8 +88,9 @@ def slots(state: PagerState, rows: IntLike, tokens: IntLike) -> Ints:
     batch = tables.rows(rows)
     lengths = tables.lengths[batch]
     counts = per_row(tokens, batch.size, "tokens")
-    if (counts > lengths).any():
-        i = int(np.flatnonzero(counts > lengths)[0])
+    beyond = counts > lengths
+    if beyond.any():
+        i = int(np.flatnonzero(beyond)[0])
         raise InputError(
             f"row {batch[i]} has {lengths[i]} tokens: it has no slots for its last {_nth(counts, i)}"
         )
@@ -120,20 +116,21 @@ def _plan(state: PagerState, rows: IntLike, tokens: IntLike) -> _Plan:
     batch = tables.rows(rows)
     counts = per_row(tokens, batch.size, "tokens")
     lengths = tables.lengths[batch] + counts
-    missing = lengths - (tables.ends[batch] << state.shift)
-    faulting = np.flatnonzero(missing > 0)
-    faults = _NONE
-    total = 0
-    if faulting.size:
-        faults = state.pages_for(missing[faulting])
-        total = int(faults.sum())
-    copying = _NONE
+    over = (lengths > tables.room[batch]).nonzero()[0]
+    starts = stops = copying = _NONE
+    faults = 0
+    if over.size:
+        faulting = batch[over]
+        starts = tables.ends(faulting)
+        stops = state.pages_for(lengths[over])
+        one_each = isinstance(counts, int) and counts == 1
+        faults = over.size if one_each else int((stops - starts).sum())
+        state.require_fit(faulting, stops, faults)
     if tables.shared_tails:
         copying = _shared_writers(state, batch, counts)
-        total += copying.size
-    if total:
-        state.require_fit(batch[faulting], tables.ends[batch[faulting]] + faults, total)
-    return _Plan(batch, lengths, faulting, faults, copying, total)
+        if copying.size:
+            state.require_fit(_NONE, _NONE, faults + copying.size)
+    return _Plan(batch, lengths, over, starts, stops, copying, faults)
 
 
 def _shared_writers(state: PagerState, batch: Ints, counts: Ints | int) -> Ints:
@@ -175,15 +172,15 @@ def _clear_tails(state: PagerState, plan: _Plan) -> None:
     state.tables.mark_tails(plan.rows[grown], False)
 
 
-def _add_pages(state: PagerState, rows: Ints, counts: Ints, frames: Frames) -> tuple[Ints, Ints]:
-    """Maps new pages behind the rows' last ones; returns (row, page) of each frame."""
-    tables = state.tables
-    ends = tables.ends[rows]
-    owner, pages = spans(ends, ends + counts)
-    faulted = rows[owner]
-    tables.map(faulted, pages, frames)
-    tables.ends[rows] = ends + counts
-    tables.held[rows] += counts
+def _add_pages(state: PagerState, rows: Ints, starts: Ints, stops: Ints, frames: Frames) -> tuple[Ints, Ints]:
+    """Maps pages [starts, stops) of the rows, their new last ones; returns (row, page) of each frame."""
+    if frames.size == rows.size:  # none of the ranges is empty, so each has one page
+        faulted, pages = rows, starts
+    else:
+        owner, pages = spans(starts, stops)
+        faulted = rows[owner]
+    state.tables.map(faulted, pages, frames)
+    state.tables.set_ends(rows, stops)
     state.counters.faults += frames.size
     return faulted, pages
 
@@ -209,7 +206,7 @@ def _take_run(state: PagerState, n: int) -> Frames:
 
 def _slots(state: PagerState, rows: Ints, positions: Ints) -> Ints:
     tables = state.tables
-    frames = tables.table.ravel().take(rows * tables.max_pages + (positions >> state.shift))
+    frames = tables.frames_at(rows, positions >> state.shift)
     if frames.size and frames.min() == NO_FRAME:
         row = rows[frames == NO_FRAME][0]
         raise BadHandle(

@@ -150,8 +150,9 @@ def _check_rows(state: PagerState) -> None:
     closed = tables.claimed == 0
     for name, vector in (
         ("tokens", tables.lengths),
-        ("pages", tables.ends),
-        ("frames", tables.held),
+        ("room", tables.room),
+        ("slid-out pages", tables.first),
+        ("pages on the host", tables.on_host),
         ("keys", state.row_keys.known),
     ):
         _equal(
@@ -166,35 +167,31 @@ def _check_rows(state: PagerState) -> None:
 def _check_pages(state: PagerState) -> None:
     tables = state.tables
     page = np.arange(tables.max_pages)
-    expected = (page >= tables.first[:, None]) & (page < tables.ends[:, None])
+    ends = tables.room >> state.shift
+    expected = (page >= tables.first[:, None]) & (page < ends[:, None])
+    on_host = np.zeros(tables.max_seqs, np.int64)
     for row, (pages, _) in state.on_host.items():
         expected[row, pages] = False
+        on_host[row] = pages.size
     mapped = tables.table != NO_FRAME
     _equal("9 (pages)", "(row, page) has a frame", mapped, "it is one of the row's pages", expected)
-    _equal("9 (pages)", "frames the rows hold", tables.held, "their entries", mapped.sum(axis=1))
+    _equal("9 (pages)", "the rows' pages on the host", tables.on_host, "their host frames", on_host)
+    _equal("9 (pages)", "frames the rows hold", tables.held(), "their entries", mapped.sum(axis=1))
+    _equal("9 (pages)", "tokens with room", np.minimum(tables.lengths, tables.room), "tokens", tables.lengths)
     _equal(
-        "9 (pages)",
-        "tokens that have a page",
-        np.minimum(tables.lengths, tables.ends << state.shift),
-        "tokens",
-        tables.lengths,
+        "9 (pages)", "pages within the limit", np.minimum(ends, tables.limits), "pages", ends * tables.claimed
     )
-    _equal(
-        "9 (pages)", "pages within the limit", np.minimum(tables.ends, tables.limits), "pages", tables.ends
-    )
+    _equal("9 (pages)", "room in whole pages", ends << state.shift, "room", tables.room)
 
 
 def _check_tails(state: PagerState) -> None:
     tables = state.tables
     partial = np.flatnonzero((tables.lengths & state.mask) > 0)
-    tails = tables.table[partial, tables.lengths[partial] >> state.shift]
+    tails = tables.frames_at(partial, tables.lengths[partial] >> state.shift)
     on_device = tails != NO_FRAME
     shared = partial[on_device][state.device.refs[tails[on_device]] > 1]
+    marked = tables.shared_tail[shared]
     _equal(
-        "10 (tails)",
-        "rows with a shared last page that are marked",
-        tables.shared_tail[shared],
-        "expected",
-        np.ones_like(shared),
+        "10 (tails)", "rows with a shared last page that are marked", marked, "expected", np.ones_like(marked)
     )
     _equal("10 (tails)", "the number of marks", tables.shared_tails, "marked rows", tables.shared_tail.sum())

@@ -25,13 +25,15 @@ class PageTables:
     Args:
         max_seqs: Rows.
         max_pages: Pages a row can have.
+        block_size: Tokens a page holds, a power of two.
 
     Attributes:
         table: Frame of each page, int32 [max_seqs, max_pages]; NO_FRAME where there is none.
         lengths: Tokens of each row, int64 [max_seqs].
         first: Pages at the row's front that slid out of a window, int64 [max_seqs].
-        ends: One past the row's last page with a frame, reserved ones too, int64 [max_seqs].
-        held: Frames the row references, int64 [max_seqs]: `ends - first` less the pages on the host.
+        room: Tokens the row's pages have room for, reserved ones too, int64 [max_seqs]: it faults past
+            this. Always a multiple of the block size.
+        on_host: Pages of the row that are on the host, int64 [max_seqs].
         limits: Pages the row may ever have, int64 [max_seqs].
         shared_tail: The row's last page is partly filled and may be shared, bool [max_seqs].
         shared_tails: How many rows have that mark.
@@ -39,14 +41,15 @@ class PageTables:
         claimed: 1 where the row is open, on the device or swapped out, int64 [max_seqs].
     """
 
-    def __init__(self, max_seqs: int, max_pages: int) -> None:
+    def __init__(self, max_seqs: int, max_pages: int, block_size: int) -> None:
+        self.shift = block_size.bit_length() - 1
         self.max_seqs = as_count(max_seqs, "max_seqs", least=1)
         self.max_pages = as_count(max_pages, "max_pages", least=1)
         self.table: Frames = np.full((self.max_seqs, self.max_pages), NO_FRAME, np.int32)
         self.lengths: Ints = np.zeros(self.max_seqs, np.int64)
         self.first: Ints = np.zeros(self.max_seqs, np.int64)
-        self.ends: Ints = np.zeros(self.max_seqs, np.int64)
-        self.held: Ints = np.zeros(self.max_seqs, np.int64)
+        self.room: Ints = np.zeros(self.max_seqs, np.int64)
+        self.on_host: Ints = np.zeros(self.max_seqs, np.int64)
         self.limits: Ints = np.zeros(self.max_seqs, np.int64)
         self.shared_tail: Mask = np.zeros(self.max_seqs, np.bool_)
         self.shared_tails = 0
@@ -55,9 +58,9 @@ class PageTables:
         self._free_rows = list(range(self.max_seqs - 1, -1, -1))
         self._valid: Ints | None = None  # the last batch found valid, until the set of usable rows changes
         self._touched: list[tuple[Ints, Ints]] | None = None  # None: nobody drains updates
+        self._flat = self.table.reshape(-1)  # the same memory
         self.table_view: Frames = _read_only(self.table)
         self.lengths_view: Ints = _read_only(self.lengths)
-        self.held_view: Ints = _read_only(self.held)
 
     def reset(self) -> None:
         """Closes every row; they are given out from 0 again."""
@@ -90,7 +93,7 @@ class PageTables:
 
     def close(self, rows: Ints) -> None:
         """Gives rows back. Their entries must have been unmapped."""
-        for vector in (self.lengths, self.first, self.ends, self.held, self.claimed):
+        for vector in (self.lengths, self.first, self.room, self.on_host, self.claimed):
             vector[rows] = 0
         self.mark_tails(rows, False)
         self.set_usable(rows, False)
@@ -155,6 +158,23 @@ class PageTables:
         if self.usable[array].any():
             raise BadHandle(f"row {array[self.usable[array] == 1][0]} is not swapped out")
         return array
+
+    def ends(self, rows: Ints) -> Ints:
+        """One past each row's last page, reserved ones too, int64 [n]."""
+        ends: Ints = self.room[rows] >> self.shift
+        return ends
+
+    def set_ends(self, rows: Ints, ends: Ints) -> None:
+        """Sets one past each row's last page."""
+        self.room[rows] = ends << self.shift
+
+    def held(self) -> Ints:
+        """Device frames each row references, int64 [max_seqs]; a new array."""
+        return (self.room >> self.shift) - self.first - self.on_host
+
+    def frames_at(self, rows: Ints, pages: Ints) -> Frames:
+        """The table's entries, int32 [n]."""
+        return self._flat.take(rows * self.max_pages + pages)
 
     def map(self, rows: Ints, pages: Ints, frames: Frames | int) -> None:
         """Writes entries; `frames` is NO_FRAME to unmap."""

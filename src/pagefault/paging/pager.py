@@ -50,7 +50,7 @@ class Pager:
     same frames.
 
     Every method holds one lock, so several threads may share a pager. The properties are not locked;
-    array properties are views of live memory, to be read by whoever drives the pager.
+    `lengths` and `block_table` are views of live memory, to be read by whoever drives the pager.
 
     Args:
         num_blocks: Frames of the pool.
@@ -127,11 +127,11 @@ class Pager:
 
     @property
     def pages(self) -> Ints:
-        """Device frames each row references, int64 [max_seqs], read-only, live.
+        """Device frames each row references, int64 [max_seqs]; a new array.
 
         Reserved pages past the length are in it; pages on the host or slid out of a window are not.
         """
-        return self._state.tables.held_view
+        return self._state.tables.held()
 
     @property
     def block_table(self) -> Frames:

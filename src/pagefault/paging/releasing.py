@@ -18,7 +18,7 @@ def release(state: PagerState, rows: IntLike, keep_cached: bool) -> None:
     """See `Pager.release`."""
     tables = state.tables
     batch = tables.claimed_rows(rows)
-    owner, pages = spans(tables.first[batch], tables.ends[batch], descending=True)
+    owner, pages = spans(tables.first[batch], tables.ends(batch), descending=True)
     owners = batch[owner]
     frames = tables.table[owners, pages]
     if state.on_host:
@@ -52,5 +52,4 @@ def release_before(state: PagerState, rows: IntLike, positions: IntLike) -> None
     owners = batch[owner]
     state.let_go(tables.table[owners, pages], keep_cached=True)
     tables.map(owners, pages, NO_FRAME)
-    tables.held[batch] -= first - tables.first[batch]
     tables.first[batch] = first

@@ -48,9 +48,9 @@ def attach(state: PagerState, row: int, max_tokens: int | None, repeat: bool) ->
     """See `Pager.attach`."""
     tables, row_keys = state.tables, state.row_keys
     row = tables.row(row)
-    if tables.lengths[row] or tables.ends[row]:
+    if tables.room[row]:
         raise BadHandle(
-            f"row {row} has {tables.lengths[row]} tokens and {tables.held[row]} frames: "
+            f"row {row} has {tables.lengths[row]} tokens and room for {tables.room[row]}: "
             "only a new row can take a prefix"
         )
     keys = row_keys.keys[row]
@@ -64,7 +64,7 @@ def attach(state: PagerState, row: int, max_tokens: int | None, repeat: bool) ->
     if frames.size:
         tables.map(np.full(frames.size, row), np.arange(frames.size), frames)
         tables.lengths[row] = tokens
-        tables.ends[row] = tables.held[row] = frames.size
+        tables.room[row] = tokens
         row_keys.computed[row] = row_keys.published[row] = frames.size
     if repeat:
         state.counters.repeated_hit_tokens += tokens
@@ -77,22 +77,21 @@ def attach(state: PagerState, row: int, max_tokens: int | None, repeat: bool) ->
 def mark_computed(state: PagerState, rows: IntLike, lengths: IntLike) -> None:
     """See `Pager.mark_computed`."""
     batch = state.tables.rows(rows)
-    computed = per_row(lengths, batch.size, "lengths")
-    blocks = np.asarray(computed) >> state.shift
-    due = np.flatnonzero(blocks > state.row_keys.computed[batch])
+    blocks = per_row(lengths, batch.size, "lengths") >> state.shift
+    due = (blocks > state.row_keys.computed[batch]).nonzero()[0]
     if not due.size:
         return
-    rows_due = batch[due]
-    blocks = np.broadcast_to(blocks, batch.shape)[due]
-    past = blocks > state.tables.lengths[rows_due] >> state.shift
+    batch = batch[due]
+    blocks = blocks if isinstance(blocks, int) else blocks[due]
+    past = blocks > state.tables.lengths[batch] >> state.shift
     if past.any():
         i = int(np.flatnonzero(past)[0])
         raise InputError(
-            f"row {rows_due[i]} has {state.tables.lengths[rows_due[i]]} tokens: it cannot have computed "
-            f"{np.broadcast_to(computed, batch.shape)[due[i]]}"
+            f"row {batch[i]} has {state.tables.lengths[batch[i]]} tokens: it cannot have computed "
+            f"{np.broadcast_to(blocks, batch.shape)[i]} blocks of {state.block_size}"
         )
-    state.row_keys.computed[rows_due] = blocks
-    publish(state, rows_due)
+    state.row_keys.computed[batch] = blocks
+    publish(state, batch)
 
 
 def publish(state: PagerState, rows: Ints) -> None:
@@ -100,6 +99,9 @@ def publish(state: PagerState, rows: Ints) -> None:
     if not state.prefix_caching:
         return
     row_keys, tables = state.row_keys, state.tables
+    rows = rows[row_keys.known[rows] > row_keys.published[rows]]
+    if not rows.size:
+        return
     starts = np.maximum(row_keys.published[rows], tables.first[rows])
     stops = np.minimum(row_keys.computed[rows], row_keys.known[rows])
     due = stops > starts
@@ -130,8 +132,7 @@ def fork(state: PagerState, row: int, n: int) -> Ints:
     tables.map(np.repeat(children, pages.size), np.tile(pages, n), np.tile(frames, n))
     tables.lengths[children] = length
     tables.first[children] = first
-    tables.ends[children] = end
-    tables.held[children] = pages.size
+    tables.room[children] = end << state.shift
     if length & state.mask:
         tables.mark_tails(np.append(children, row), True)
     for child in children.tolist():

@@ -44,7 +44,7 @@ class PagerState:
         self.prefix_caching = bool(prefix_caching)
         self.device = FramePool(blocks, "the pool")
         self.host = FramePool(as_count(host_blocks, "host_blocks"), "the host pool")
-        self.tables = PageTables(max_seqs, -(-length // size))
+        self.tables = PageTables(max_seqs, -(-length // size), size)
         self.index = PrefixIndex(blocks)
         self.row_keys = RowKeys(max_seqs)
         self.on_host: dict[int, tuple[Ints, Frames]] = {}
@@ -68,14 +68,16 @@ class PagerState:
             NeverFits: A row is past its limit or the pool's size, or the batch past the pool's size.
         """
         limits = self.tables.limits[rows]
-        if (ends > limits).any():
-            i = int(np.flatnonzero(ends > limits)[0])
+        past = ends > limits
+        if past.any():
+            i = int(np.flatnonzero(past)[0])
             raise NeverFits(
                 f"row {rows[i]} would need {ends[i]} pages of {self.block_size} tokens, but may have at most "
                 f"{limits[i]}: raise max_tokens of this row or max_seq_len of the pager, or end the sequence"
             )
-        alive = ends - self.tables.first[rows]
-        most = max(int(alive.max(initial=0)), frames)
+        most = frames
+        if self.tables.max_pages > self.device.capacity:  # else the limit is the tighter bound
+            most = max(most, int((ends - self.tables.first[rows]).max(initial=0)))
         if most > self.device.capacity:
             raise NeverFits(
                 f"{most} frames are needed at once, but the whole pool has {self.device.capacity}: "
@@ -186,7 +188,7 @@ class PagerState:
         """
         tables = self.tables
         rows = np.flatnonzero(tables.usable)
-        waste = int(((tables.ends[rows] << self.shift) - tables.lengths[rows]).sum())
+        waste = int((tables.room[rows] - tables.lengths[rows]).sum())
         if tables.shared_tails:
             rows = np.flatnonzero(tables.shared_tail)
             tails = tables.table[rows, tables.lengths[rows] >> self.shift]

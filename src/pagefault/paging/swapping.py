@@ -47,7 +47,7 @@ def swap_out(state: PagerState, rows: IntLike) -> FrameCopies:
     state.device.hold(state.device.drop(frames))
     tables.map(batch[owner], pages, NO_FRAME)
     counts = np.bincount(owner, minlength=batch.size)
-    tables.held[batch] -= counts
+    tables.on_host[batch] = counts
     tables.set_usable(batch, False)
     stops = np.cumsum(counts).tolist()
     for row, count, stop in zip(batch.tolist(), counts.tolist(), stops, strict=True):
@@ -67,7 +67,7 @@ def swap_in(state: PagerState, rows: IntLike) -> FrameCopies:
     host: Frames = np.concatenate([np.empty(0, np.int32), *(frames for _, frames in saved)])
     state.host.hold(state.host.drop(host))
     tables.map(np.repeat(batch, counts), pages, frames)
-    tables.held[batch] += counts
+    tables.on_host[batch] = 0
     tables.set_usable(batch, True)
     state.counters.swapped_in += frames.size
     published = state.row_keys.published
@@ -89,10 +89,9 @@ def _drop_reserved(state: PagerState, batch: Ints) -> None:
     """Pages past the lengths hold nothing: their frames are free at once."""
     tables = state.tables
     ends = state.pages_for(tables.lengths[batch])
-    owner, pages = spans(ends, tables.ends[batch])
+    owner, pages = spans(ends, tables.ends(batch))
     if pages.size:
         rows = batch[owner]
         state.let_go(tables.table[rows, pages], keep_cached=False)
         tables.map(rows, pages, NO_FRAME)
-        tables.held[batch] -= tables.ends[batch] - ends
-        tables.ends[batch] = ends
+        tables.set_ends(batch, ends)
