@@ -88,6 +88,12 @@ def spans(starts: Ints, stops: Ints, descending: bool = False) -> tuple[Ints, In
     return owner, (stops[owner] - 1 - nth if descending else starts[owner] + nth)
 
 
+def has_repeats(values: npt.NDArray[Any]) -> bool:
+    """Whether two elements are equal."""
+    ordered = np.sort(values)
+    return bool((ordered[1:] == ordered[:-1]).any())
+
+
 def rank_among_equals(values: npt.NDArray[Any]) -> Ints:
     """For each element, how many equal elements stand before it: [7, 5, 7, 7] → [0, 0, 1, 2]."""
     order = np.argsort(values, kind="stable")

@@ -20,6 +20,7 @@ from pagefault.errors import BadHandle, OutOfFrames
 from pagefault.paging.arrays import Frames, IntLike, Ints, as_count, as_ints
 
 FREE, USED, CACHED, IN_FLIGHT = range(4)
+_ONE = np.int32(1)  # ufunc.at is 20 times faster with an int64 index and an operand of the array's dtype
 STATE_NAMES = ("free", "used", "cached", "in flight")
 
 
@@ -125,8 +126,9 @@ class FramePool:
         states = self.state[frames]
         if ((states != USED) & (states != CACHED)).any():
             self._refuse(frames[(states != USED) & (states != CACHED)][0], "shared")
+        index = frames.astype(np.int64)
         woken = self._once(frames[states == CACHED])
-        np.add.at(self.refs, frames, 1)
+        np.add.at(self.refs, index, _ONE)
         self.state[woken] = USED
         self.cached -= woken.size
         self.used += woken.size
@@ -144,10 +146,11 @@ class FramePool:
             BadHandle: An id is out of range, or has fewer references than are taken away (double free).
         """
         self._in_range(frames)
-        np.subtract.at(self.refs, frames, 1)
+        index = frames.astype(np.int64)
+        np.subtract.at(self.refs, index, _ONE)
         left = self.refs[frames]
         if left.size and left.min() < 0:
-            np.add.at(self.refs, frames, 1)
+            np.add.at(self.refs, index, _ONE)
             self._refuse(frames[left < 0][0], "given back")
         return self._once(frames[left == 0])
 

@@ -159,6 +159,8 @@ def _copy_tails(state: PagerState, plan: _Plan, targets: Frames) -> FrameCopies:
         sources = tables.table[rows, pages]
         state.device.drop(sources)  # never the last reference: see _shared_writers
         tables.map(rows, pages, targets)
+        state.mark_copying(sources)
+        state.mark_copying(targets)
         state.counters.copies += targets.size
         copies = FrameCopies(sources, targets)
     if tables.shared_tails:

@@ -231,9 +231,7 @@ class Pager:
     def grow(self, rows: IntLike, tokens: IntLike) -> Growth:
         """Adds tokens to rows: a chunk of a prompt, or one token each. Pages get frames as needed.
 
-        The copies of the result read their source before anything of this step is written to it: an
-        executor does them before it writes new tokens. A row that was grown must not be swapped out
-        before the step has run.
+        An executor does the copies of the result before it writes new tokens; see `commit`.
 
         Args:
             rows: Open rows, [n].
@@ -319,7 +317,8 @@ class Pager:
         """Opens n more sequences over the same frames: parallel samples, beams. Takes no frame.
 
         Each has the row's tokens, the keys of its full blocks and its limit. Frames reserved past the
-        row's length stay with the row. A partly filled last page is copied when one of them writes.
+        row's length stay with the row. A partly filled last page is copied when one of them writes. Fork
+        after the step that writes the row's tokens has been committed: copies run before writes.
 
         Returns:
             The new rows, int64 [n].
@@ -351,7 +350,8 @@ class Pager:
     def release_before(self, rows: IntLike, positions: IntLike) -> None:
         """Frees the pages that lie wholly before a position: they slid out of an attention window.
 
-        The rows' lengths stay; the pages' table entries become NO_FRAME.
+        The rows' lengths stay; the pages' table entries become NO_FRAME. Tokens that the running step
+        still writes must not be among them.
 
         Args:
             rows: Open rows, [n].
@@ -387,7 +387,8 @@ class Pager:
     def swap_out(self, rows: IntLike) -> FrameCopies:
         """Moves rows to the host pool. Frames they share with other rows stay, still referenced.
 
-        The device frames are in flight until `commit`, then free. Their blocks cannot be hit any more:
+        A row that grew or was swapped in since the last `commit` must not be swapped out yet. The
+        device frames are in flight until `commit`, then free. Their blocks cannot be hit any more:
         the caller swaps because it needs the frames. Frames reserved past the length are free at once
         and are not reserved again by `swap_in`. Until `swap_in` a row can only be released.
 
@@ -419,9 +420,16 @@ class Pager:
 
     @_locked
     def commit(self) -> None:
-        """The step has run: every frame in flight, on the device and the host, is free."""
-        self._state.device.land()
-        self._state.host.land()
+        """The step has run: its copies are done and every frame in flight is free.
+
+        A *step* is what happens between two commits. An executor runs it in this order: the copies of
+        `swap_out`, those of `swap_in`, those of `grow`, the writes of new tokens; within each of the
+        four, in any order. For that to be right whatever the order of calls, a frame that a copy reads
+        or writes does not come free before `commit`. What the pager cannot see is on the caller: a row
+        that was grown or swapped in is swapped out, forked or cut by `release_before` in a later step
+        only, and nothing is written any more for a row that was released.
+        """
+        self._state.commit()
 
     # --- who watches -------------------------------------------------------------------------------
 

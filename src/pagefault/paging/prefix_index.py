@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pagefault.paging.arrays import has_repeats, rank_among_equals
+
 if TYPE_CHECKING:
     from pagefault.paging.arrays import Frames, Ints, Mask
 
@@ -66,17 +68,17 @@ class PrefixIndex:
             Which of them are new, bool [n].
         """
         new = ~self.published[frames]
-        first = np.unique(frames, return_index=True)[1]
-        if first.size < frames.size:
-            repeated = np.ones(frames.size, np.bool_)
-            repeated[first] = False
-            new &= ~repeated
+        if has_repeats(frames):
+            new &= rank_among_equals(frames) == 0
         at = np.flatnonzero(new)
         if at.size < frames.size:
             keys = [keys[i] for i in at.tolist()]
+        before = len(self._frame_of)
         owners = list(map(self._frame_of.setdefault, keys, frames[at].tolist()))
-        own = np.array(owners, np.int32) == frames[at]
-        new[at[~own]] = False
+        own = np.ones(len(keys), np.bool_)
+        if len(self._frame_of) - before < len(keys):
+            own = np.array(owners, np.int32) == frames[at]
+            new[at[~own]] = False
         stored = frames[new]
         boxed = np.empty(len(keys), object)
         boxed[:] = keys

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pagefault.errors import BadHandle, InputError
-from pagefault.paging.arrays import as_count, per_row, spans
+from pagefault.paging.arrays import as_count, has_repeats, per_row, spans
 from pagefault.paging.block_keys import as_keys, key_bytes
 from pagefault.paging.events import AllBlocksCleared, BlockStored, keys_from_bytes
 from pagefault.paging.results import PrefixHit
@@ -55,7 +55,7 @@ def attach(state: PagerState, row: int, max_tokens: int | None, repeat: bool) ->
         )
     keys = row_keys.keys[row]
     frames = _find(state, keys, max_tokens)
-    if np.unique(frames).size < frames.size:
+    if has_repeats(frames):
         raise InputError(
             f"row {row} has the same key for two blocks: a block's key must stand for its whole prefix"
         )

@@ -16,7 +16,7 @@ from pagefault.paging.row_keys import RowKeys
 from pagefault.paging.stats import Counters, PagerStats
 
 if TYPE_CHECKING:
-    from pagefault.paging.arrays import Frames, Ints
+    from pagefault.paging.arrays import Frames, Ints, Mask
 
 MAX_BLOCK_SIZE = 256
 
@@ -46,6 +46,9 @@ class PagerState:
         self.host = FramePool(as_count(host_blocks, "host_blocks"), "the host pool")
         self.tables = PageTables(max_seqs, -(-length // size), size)
         self.index = PrefixIndex(blocks)
+        self.copying: Mask = np.zeros(blocks, np.bool_)
+        """Device frames that a copy of the running step reads (copy on write) or writes (that, swap in)."""
+        self.copies_pending = False
         self.row_keys = RowKeys(max_seqs)
         self.on_host: dict[int, tuple[Ints, Frames]] = {}
         """Swapped-out row → (its pages on the host, the host frames they are in)."""
@@ -112,14 +115,35 @@ class PagerState:
         self.device.reclaim(frames)
         self.counters.evictions += frames.size
 
+    def mark_copying(self, frames: Frames) -> None:
+        """A copy of the running step reads or writes these frames: they stay what they are until `commit`."""
+        self.copying[frames] = True
+        self.copies_pending = True
+
+    def commit(self) -> None:
+        """The step has run."""
+        if self.copies_pending:
+            self.copying[:] = False
+            self.copies_pending = False
+        self.device.land()
+        self.host.land()
+
     def let_go(self, frames: Frames, keep_cached: bool) -> None:
         """Drops one reference of each frame; idle ones are cached where they can be hit, or free.
+
+        An idle frame that a copy of the running step reads or writes is in flight until `commit`: an
+        executor does all copies of one kind at once, in any order, so no frame may be in two of them.
 
         Args:
             frames: In the order in which they are to be evicted later.
             keep_cached: False frees published ones, too.
         """
         idle = self.device.drop(frames)
+        if self.copies_pending:
+            busy = idle[self.copying[idle]]
+            self.events.removed(self.index.forget(busy))
+            self.device.hold(busy)
+            idle = idle[~self.copying[idle]]
         published = self.index.published[idle]
         if keep_cached:
             kept = idle[published]
@@ -138,6 +162,8 @@ class PagerState:
         self.index.reset()
         self.row_keys = RowKeys(self.tables.max_seqs)
         self.on_host.clear()
+        self.copying[:] = False
+        self.copies_pending = False
         self.reset_counters()
         if self.events.listening:
             self.events.add(AllBlocksCleared())

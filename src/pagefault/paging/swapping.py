@@ -68,6 +68,7 @@ def swap_in(state: PagerState, rows: IntLike) -> FrameCopies:
     state.host.hold(state.host.drop(host))
     tables.map(np.repeat(batch, counts), pages, frames)
     tables.on_host[batch] = 0
+    state.mark_copying(frames)
     tables.set_usable(batch, True)
     state.counters.swapped_in += frames.size
     published = state.row_keys.published
