@@ -202,6 +202,7 @@ class Pager:
 
         Raises:
             BadHandle: The row is not open, is swapped out, or is not empty.
+            NeverFits: They are more pages than the row may have.
             InputError: Two of the row's keys are equal.
         """
         return sharing.attach(self._state, row, max_tokens, repeat)

@@ -59,6 +59,7 @@ def attach(state: PagerState, row: int, max_tokens: int | None, repeat: bool) ->
         raise InputError(
             f"row {row} has the same key for two blocks: a block's key must stand for its whole prefix"
         )
+    state.require_fit(np.array([row]), np.array([frames.size]), frames.size)
     state.index.remove(state.device.share(frames))
     tokens = frames.size << state.shift
     if frames.size:
