@@ -110,6 +110,8 @@ def open_lines(path: str | os.PathLike[str]) -> Iterator[LineSource]:
     """
     with contextlib.ExitStack() as stack:
         if os.fspath(path) == "-":
+            if sys.stdin is None:
+                raise TraceError("cannot read <stdin>: it is closed; give the trace as a file or a pipe")
             name, size, stream = "<stdin>", 0, sys.stdin.buffer
         else:
             name = os.fspath(path)

@@ -184,9 +184,7 @@ class _Table:
         self.failed += lines - len(batch.arrival_ns)
         for name, values in vars(batch).items():
             if values is not None:
-                self.columns.setdefault(name, array("q")).frombytes(
-                    np.ascontiguousarray(values).data.cast("B")
-                )
+                self.columns.setdefault(name, array("q")).frombytes(values.tobytes())
 
     def add_bad(self, message: str) -> None:
         self.bad_lines += 1

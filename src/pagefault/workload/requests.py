@@ -129,10 +129,12 @@ class Workload:
         """The same requests arriving `factor` times as fast: every arrival time is divided by it.
 
         Raises:
-            InputError: `factor` is not a positive, finite number.
+            InputError: `factor` is not a positive, finite number, or the last arrival no longer fits.
         """
         if not (np.isfinite(factor) and factor > 0):
             raise InputError(f"arrival rate factor is {factor}, expected a number above 0")
+        if len(self) and self.arrival_ns[-1] / factor > MAX_NS:
+            raise InputError(f"arrival rate factor {factor} stretches the arrivals over more than a century")
         return replace(self, arrival_ns=np.rint(self.arrival_ns / factor).astype(np.int64))
 
 
