@@ -2,7 +2,7 @@
 
 A parser turns a list of lines into one `Batch`, or raises `BadLine` and names what is wrong with the first
 line that is. It does so for ten thousand lines or for a single one by the same code: the reader hands over
-whole chunks, and only where a chunk fails looks for the line by halving it.
+whole chunks, and only where a chunk fails looks for the line in ever smaller pieces.
 """
 
 from __future__ import annotations

@@ -32,6 +32,9 @@ Progress = Callable[[int, int, int], None]
 
 Chunk = tuple[int, list[bytes]]
 
+PIECES = 16
+"""A chunk with a broken line is cut into so many, and those that fail again, down to the line itself."""
+
 
 @dataclass(frozen=True)
 class Trace:
@@ -145,16 +148,16 @@ def _json_parser(layout: Format) -> Parser:
 def _batches(
     name: str, parser: Parser, chunks: Iterator[Chunk], skip_bad: bool, table: _Table
 ) -> Iterator[tuple[Batch, int]]:
-    """Batches and of how many filled lines they were made; broken lines are found by halving."""
+    """Batches and of how many filled lines they were made; broken lines are found by cutting up."""
 
     def parse(number: int, lines: list[bytes]) -> Iterator[tuple[Batch, int]]:
         try:
             batch = parser(lines)
         except BadLine as error:
             if len(lines) > 1:
-                middle = len(lines) // 2
-                yield from parse(number, lines[:middle])
-                yield from parse(number + middle, lines[middle:])
+                size = -(-len(lines) // PIECES)
+                for start in range(0, len(lines), size):
+                    yield from parse(number + start, lines[start : start + size])
                 return
             table.add_bad(f"{name}:{number}: {error}")
             if not skip_bad:
