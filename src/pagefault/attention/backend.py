@@ -1,0 +1,62 @@
+"""Which code runs: the Triton kernels or PyTorch."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Literal
+
+import torch
+
+from pagefault.errors import InputError, MissingExtra
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from torch import Tensor
+
+Backend = Literal["triton", "torch"]
+
+
+@cache
+def kernel_module(name: str) -> ModuleType:
+    """A module of `pagefault.kernels`, imported when first used: Triton has no wheels for macOS."""
+    if find_spec("triton") is None:
+        raise MissingExtra("the Triton kernels need Triton (Linux only): pip install 'pagefault[gpu]'")
+    return import_module(f"pagefault.kernels.{name}")
+
+
+@cache
+def interpreting() -> bool:
+    """Whether Triton runs kernels on the CPU (``TRITON_INTERPRET=1`` was set before it was imported)."""
+    kernel_module("schedule")
+    import triton
+
+    return bool(triton.knobs.runtime.interpret)
+
+
+def pick(tensor: Tensor, backend: Backend | None) -> Backend:
+    """The backend for a tensor: what was asked for, else Triton on CUDA and PyTorch elsewhere."""
+    if backend is None:
+        return "triton" if tensor.is_cuda and find_spec("triton") is not None else "torch"
+    if backend not in ("triton", "torch"):
+        raise InputError(f"backend: expected 'triton', 'torch' or None, given {backend!r}")
+    if backend == "triton" and not tensor.is_cuda and not interpreting():
+        raise InputError(
+            f"backend: 'triton' needs tensors on a CUDA device, given {tensor.device}; "
+            "or set TRITON_INTERPRET=1 before Triton is imported"
+        )
+    return backend
+
+
+@cache
+def multiprocessors(device: torch.device) -> int:
+    """Multiprocessors of a CUDA device; the interpreter plays a small one, so that work gets cut."""
+    return int(torch.cuda.get_device_properties(device).multi_processor_count) if device.type == "cuda" else 3
+
+
+@cache
+def has_dependent_launch(device: torch.device) -> bool:
+    """Whether the device has programmatic dependent launch (Hopper and newer)."""
+    return device.type == "cuda" and torch.cuda.get_device_capability(device) >= (9, 0)

@@ -1,0 +1,186 @@
+"""One choice of kernel and configuration by shape, from a small table with reasons; no search at run time.
+
+The figures behind the table are in docs/guides/kernels.md. What counts is the most K and V that the call can
+have to read, since lengths are known on the device alone: the table's width bounds them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Literal
+
+from pagefault.errors import InputError
+
+MEGA = 10**6
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A kernel and how it is launched.
+
+    Attributes:
+        kernel: `heads` (several KV heads a program) or `head` (one).
+        heads: KV heads a program works on at once; they and a sequence make an item.
+        tile: Tokens a step of the inner loop.
+        stages: Depth of the software pipeline; loads of table entries take stages too.
+        warps: Warps a program.
+        programs: Programs of the grid, whatever the lengths.
+        extra: Tiles that beginning an item is charged when work is cut.
+        split: Tiles a fixed split, 0 for balanced work.
+        slots: Pieces that the workspace must hold.
+        item_rows: Query heads of an item.
+        combine_rows: Query heads a program of the combine merges.
+        combine_chunk: Pieces it loads at once.
+        combine_warps: Warps a program of the combine.
+        follow_early: Launch the decode kernel itself as a dependent of what ran before it.
+        reason: Why this one.
+    """
+
+    kernel: Literal["heads", "head"]
+    heads: int
+    tile: int
+    stages: int
+    warps: int
+    programs: int
+    extra: int
+    split: int
+    slots: int
+    item_rows: int
+    combine_rows: int
+    combine_chunk: int
+    combine_warps: int
+    follow_early: bool
+    reason: str
+
+    @property
+    def partial_rows(self) -> int:
+        """Rows of the workspace: a piece is one row a query head of its item."""
+        return self.slots * self.item_rows
+
+
+@lru_cache(maxsize=1024)
+def choose_decode(
+    *,
+    batch: int,
+    heads: int,
+    kv_heads: int,
+    head_dim: int,
+    max_tokens: int,
+    kv_bytes: int,
+    multiprocessors: int,
+    split_tokens: int | None = None,
+) -> Choice:
+    """The kernel and configuration for a decode step.
+
+    Args:
+        batch: Sequences.
+        heads: Query heads.
+        kv_heads: KV heads.
+        head_dim: Values a head.
+        max_tokens: The most tokens a sequence can hold: the table's width times the block size.
+        kv_bytes: Bytes of a stored K or V value: 4, 2 or 1.
+        multiprocessors: Of the device.
+        split_tokens: Tokens a fixed split, or None for balanced work.
+
+    Returns:
+        The choice, the same for the same arguments.
+
+    Raises:
+        InputError: `split_tokens` is not a multiple of the tile.
+    """
+    dim_p2 = max(16, next_power_of_2(head_dim))
+    group = heads // kv_heads
+    most_bytes = 2 * batch * max_tokens * kv_heads * head_dim * kv_bytes
+    wide = heads_at_once(kv_heads, dim_p2, 512)
+    if kv_bytes == 2 and group <= 16 and dim_p2 <= 256 and wide >= 2 and most_bytes >= 64 * MEGA:
+        choice = _many_heads(batch, kv_heads, dim_p2, group, most_bytes, multiprocessors)
+    else:
+        choice = _one_head(batch, kv_heads, dim_p2, group, kv_bytes, multiprocessors)
+    if split_tokens is None:
+        return choice
+    if split_tokens % choice.tile or split_tokens <= 0:
+        raise InputError(
+            f"split_tokens: expected a multiple of {choice.tile} (the tile), given {split_tokens}"
+        )
+    items = kv_heads // choice.heads
+    return replace(
+        choice,
+        extra=0,
+        split=split_tokens // choice.tile,
+        slots=batch * items * -(-max_tokens // split_tokens),
+        reason=choice.reason + "; fixed splits",
+    )
+
+
+def _many_heads(
+    batch: int, kv_heads: int, dim_p2: int, group: int, most_bytes: int, multiprocessors: int
+) -> Choice:
+    if most_bytes >= 800 * MEGA or batch == 1:
+        at_once, a_multiprocessor = heads_at_once(kv_heads, dim_p2, 512), 1
+        reason = "much work: 4 heads of 128 fill a multiprocessor's loads with one program on it"
+    else:
+        at_once, a_multiprocessor = heads_at_once(kv_heads, dim_p2, 256), 2
+        reason = "uneven or little work: two programs a multiprocessor hide each other's item changes"
+    programs = a_multiprocessor * multiprocessors
+    return Choice(
+        kernel="heads",
+        heads=at_once,
+        tile=16,
+        stages=8,
+        warps=max(1, at_once),
+        programs=programs,
+        extra=6,
+        split=0,
+        slots=2 * programs,
+        item_rows=at_once * group,
+        combine_rows=1,
+        combine_chunk=64 if batch < 8 else 8,
+        combine_warps=4 if batch < 8 else 1,
+        follow_early=False,
+        reason=reason,
+    )
+
+
+def _one_head(
+    batch: int,
+    kv_heads: int,
+    dim_p2: int,
+    group: int,
+    kv_bytes: int,
+    multiprocessors: int,
+) -> Choice:
+    # A tile of K and one of V of 32 KB each; wide groups need the registers for their accumulators.
+    tile = min(128, 32768 // (dim_p2 * kv_bytes))
+    if group > 16:
+        tile = min(tile, 64)
+    a_multiprocessor = 2 if kv_bytes == 1 else 1
+    programs = a_multiprocessor * multiprocessors
+    few = batch * kv_heads <= 16
+    return Choice(
+        kernel="head",
+        heads=1,
+        tile=tile,
+        stages=5 if kv_bytes < 4 else 3,
+        warps=4,
+        programs=programs,
+        extra=2,
+        split=0,
+        slots=2 * programs,
+        item_rows=group,
+        combine_rows=1,
+        combine_chunk=32 if few else 8,
+        combine_warps=4 if few else 1,
+        follow_early=False,
+        reason="little work, one KV head, fp32, wide groups or 8-bit K and V: wide tiles of one head",
+    )
+
+
+def heads_at_once(kv_heads: int, dim_p2: int, values: int) -> int:
+    """KV heads a program can take: a power of two that divides them, at most `values` values a token."""
+    return min(kv_heads & -kv_heads, max(1, values // dim_p2))
+
+
+def next_power_of_2(value: int) -> int:
+    """The smallest power of two that is not below `value`."""
+    return 1 << max(0, value - 1).bit_length()

@@ -1,0 +1,141 @@
+"""Checks of what a launcher is given: host only, nothing read from the device, each with one message.
+
+A message names the argument, what was expected and what was given.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from pagefault.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from torch import Tensor
+
+    from pagefault.attention.views import ContiguousView, KVView, PagedView
+
+QUERY_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+FP8 = torch.float8_e4m3fn
+# The prefix sum over the batch is one vector of a program.
+MAX_BATCH = 8192
+
+
+def check_tensor(
+    name: str,
+    tensor: Tensor,
+    shape: Sequence[int | str],
+    dtypes: Sequence[torch.dtype],
+    device: torch.device,
+) -> None:
+    """One tensor against a shape (a name stands for any size), dtypes and a device."""
+    expected = f"[{', '.join(map(str, shape))}]"
+    if not isinstance(tensor, torch.Tensor):
+        raise InputError(f"{name}: expected a tensor {expected}, given {type(tensor).__name__}")
+    given = tuple(tensor.shape)
+    if len(given) != len(shape) or any(
+        isinstance(want, int) and want != have for want, have in zip(shape, given, strict=True)
+    ):
+        raise InputError(f"{name}: expected shape {expected}, given {list(given)}")
+    if tensor.dtype not in dtypes:
+        raise InputError(f"{name}: expected {_names(dtypes)}, given {_name(tensor.dtype)}")
+    if tensor.device != device:
+        raise InputError(f"{name}: expected on {device} like the other tensors, given on {tensor.device}")
+
+
+def check_last_contiguous(name: str, tensor: Tensor) -> None:
+    """The innermost axis must lie in memory value after value."""
+    if tensor.shape[-1] > 1 and tensor.stride(-1) != 1:
+        raise InputError(
+            f"{name}: expected the last axis contiguous (stride 1), given strides {tensor.stride()}; "
+            "call .contiguous()"
+        )
+
+
+def check_cache(view: KVView, axes: tuple[str, str]) -> None:
+    """K and V of a view: alike, 4 axes, a known dtype, scales exactly where the dtype needs them."""
+    k, v = view.k, view.v
+    device = k.device
+    check_tensor("k", k, (*axes, "kv_heads", "head_dim"), (*QUERY_DTYPES, FP8), device)
+    check_tensor("v", v, tuple(k.shape), (k.dtype,), device)
+    check_last_contiguous("k", k)
+    if k.stride() != v.stride():
+        raise InputError(f"v: expected strides {k.stride()} like k, given {v.stride()}")
+    check_tensor("lengths", view.lengths, ("batch",), (torch.int32,), device)
+    check_last_contiguous("lengths", view.lengths)
+    for name, scale in (("k_scale", view.k_scale), ("v_scale", view.v_scale)):
+        if k.dtype != FP8:
+            if scale is not None:
+                raise InputError(f"{name}: expected None for {_name(k.dtype)} K and V, given a tensor")
+        elif scale is None:
+            raise InputError(f"{name}: expected fp32 [1] or [{k.shape[2]}] for fp8 K and V, given None")
+        else:
+            sizes = 1 if scale.numel() == 1 else int(k.shape[2])
+            check_tensor(name, scale, (sizes,), (torch.float32,), device)
+    if view.k_scale is not None and view.v_scale is not None and view.k_scale.shape != view.v_scale.shape:
+        raise InputError(
+            f"v_scale: expected shape {list(view.k_scale.shape)} like k_scale, "
+            f"given {list(view.v_scale.shape)}"
+        )
+
+
+def check_paged(view: PagedView) -> None:
+    """A paged view as a whole."""
+    check_cache(view, ("num_blocks", "block_size"))
+    size = int(view.k.shape[1])
+    if not 1 <= size <= 256 or size & (size - 1):
+        raise InputError(f"k: expected a block size that is a power of two from 1 to 256, given {size}")
+    batch = int(view.lengths.shape[0])
+    check_tensor("block_table", view.block_table, (batch, "max_pages"), (torch.int32,), view.k.device)
+    check_last_contiguous("block_table", view.block_table)
+    if view.block_table.shape[1] == 0:
+        raise InputError("block_table: expected at least one page a sequence, given [batch, 0]")
+
+
+def check_contiguous(view: ContiguousView) -> None:
+    """A contiguous view as a whole."""
+    check_cache(view, ("batch", "max_tokens"))
+    check_tensor("lengths", view.lengths, (int(view.k.shape[0]),), (torch.int32,), view.k.device)
+
+
+def check_queries(q: Tensor, view: KVView) -> None:
+    """The queries of a decode step against the view they attend to."""
+    k = view.k
+    batch, head_dim, kv_heads = int(view.lengths.shape[0]), int(k.shape[3]), int(k.shape[2])
+    dtypes = (torch.float16, torch.bfloat16) if k.dtype == FP8 else (k.dtype,)
+    check_tensor("q", q, (batch, "heads", head_dim), dtypes, k.device)
+    check_last_contiguous("q", q)
+    heads = int(q.shape[1])
+    if heads == 0 or heads % kv_heads:
+        raise InputError(f"q: expected heads to be a multiple of the {kv_heads} KV heads, given {heads}")
+    if batch > MAX_BATCH:
+        raise InputError(f"q: expected at most {MAX_BATCH} sequences a call, given {batch}; split the batch")
+
+
+def check_outputs(q: Tensor, out: Tensor | None, lse: Tensor | None) -> None:
+    """Where the results go, as far as the caller said."""
+    if out is not None:
+        check_tensor("out", out, tuple(q.shape), (q.dtype,), q.device)
+        check_last_contiguous("out", out)
+    if lse is not None:
+        check_tensor("lse", lse, tuple(q.shape[:2]), (torch.float32,), q.device)
+        if not lse.is_contiguous():
+            raise InputError(f"lse: expected a contiguous tensor, given strides {lse.stride()}")
+
+
+def check_per_head(name: str, tensor: Tensor | None, q: Tensor) -> None:
+    """ALiBi slopes or sinks: one fp32 value a query head."""
+    if tensor is not None:
+        check_tensor(name, tensor, (int(q.shape[1]),), (torch.float32,), q.device)
+        check_last_contiguous(name, tensor)
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def _names(dtypes: Sequence[torch.dtype]) -> str:
+    return " or ".join(_name(dtype) for dtype in dtypes)

@@ -1,0 +1,11 @@
+"""Triton device code and nothing else; `pagefault.attention` launches it.
+
+One source runs on the GPU and, under ``TRITON_INTERPRET=1``, on the CPU.
+
+- `schedule`: how the work of a ragged batch is cut into equal shares, on the device.
+- `tiles`: what both decode kernels do with a tile: find its tokens, shape its logits, close the softmax.
+- `decode_heads`, `decode_head`: decode attention, several or one KV head a program.
+- `combine`: merges the pieces of a sequence that several programs worked on.
+- `append`, `copy`: new tokens into their slots; frames to frames.
+- `floor`: reads the same bytes and computes nothing: the floor of a measurement.
+"""
