@@ -89,9 +89,9 @@ Parser = Callable[[list[bytes]], Batch | None]
 
 def check_range(field: str, values: NDArray[Any], low: int, high: int) -> None:
     """Raise `BadLine` for the first value outside `low` to `high` (NaN is outside)."""
-    wrong = np.flatnonzero(~((values >= low) & (values <= high)))
-    if wrong.size:
-        raise BadLine(f"{field}: expected {low:,} to {high:,}, found {values[wrong[0]]}")
+    fine = (values >= low) & (values <= high)
+    if not fine.all():
+        raise BadLine(f"{field}: expected {low:,} to {high:,}, found {values[np.argmin(fine)]}")
 
 
 def to_ns(field: str, values: Sequence[float], unit_ns: int) -> NDArray[np.int64]:
