@@ -20,9 +20,15 @@ Backend = Literal["triton", "torch"]
 
 
 @cache
+def has_triton() -> bool:
+    """Whether Triton is installed."""
+    return find_spec("triton") is not None
+
+
+@cache
 def kernel_module(name: str) -> ModuleType:
     """A module of `pagefault.kernels`, imported when first used: Triton has no wheels for macOS."""
-    if find_spec("triton") is None:
+    if not has_triton():
         raise MissingExtra("the Triton kernels need Triton (Linux only): pip install 'pagefault[gpu]'")
     return import_module(f"pagefault.kernels.{name}")
 
@@ -39,7 +45,7 @@ def interpreting() -> bool:
 def pick(tensor: Tensor, backend: Backend | None) -> Backend:
     """The backend for a tensor: what was asked for, else Triton on CUDA and PyTorch elsewhere."""
     if backend is None:
-        return "triton" if tensor.is_cuda and find_spec("triton") is not None else "torch"
+        return "triton" if tensor.is_cuda and has_triton() else "torch"
     if backend not in ("triton", "torch"):
         raise InputError(f"backend: expected 'triton', 'torch' or None, given {backend!r}")
     if backend == "triton" and not tensor.is_cuda and not interpreting():

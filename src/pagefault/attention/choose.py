@@ -23,7 +23,8 @@ class Choice:
         kernel: `heads` (several KV heads a program) or `head` (one).
         heads: KV heads a program works on at once; they and a sequence make an item.
         tile: Tokens a step of the inner loop.
-        stages: Depth of the software pipeline; loads of table entries take stages too.
+        depth: Tiles of K and V in flight. The software pipeline has as many stages, and as many again
+            (less one) for the table entries that a paged tile's addresses wait for.
         warps: Warps a program.
         programs: Programs of the grid, whatever the lengths.
         extra: Tiles that beginning an item is charged when work is cut.
@@ -40,7 +41,7 @@ class Choice:
     kernel: Literal["heads", "head"]
     heads: int
     tile: int
-    stages: int
+    depth: int
     warps: int
     programs: int
     extra: int
@@ -127,7 +128,7 @@ def _many_heads(
         kernel="heads",
         heads=at_once,
         tile=16,
-        stages=8,
+        depth=4,
         warps=max(1, at_once),
         programs=programs,
         extra=6,
@@ -152,7 +153,7 @@ def _one_head(
 ) -> Choice:
     # A tile of K and one of V of 32 KB each; wide groups need the registers for their accumulators.
     tile = min(128, 32768 // (dim_p2 * kv_bytes))
-    if group > 16:
+    if group > 16 or kv_bytes == 4:
         tile = min(tile, 64)
     a_multiprocessor = 2 if kv_bytes == 1 else 1
     programs = a_multiprocessor * multiprocessors
@@ -161,8 +162,8 @@ def _one_head(
         kernel="head",
         heads=1,
         tile=tile,
-        stages=5 if kv_bytes < 4 else 3,
-        warps=4,
+        depth=3,
+        warps=4 if group <= 64 else 8,
         programs=programs,
         extra=2,
         split=0,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -71,10 +72,9 @@ def paged_decode(
     """
     validate.check_paged(view)
     max_tokens = int(view.block_table.shape[1]) * view.block_size
-    return _decode(
-        q, view, view.block_table, view.block_size, max_tokens,
-        scale, window, softcap, alibi_slopes, sinks, out, lse, workspace, split_tokens, choice, backend,
-    )  # fmt: skip
+    source = _Source(view, view.block_table, view.block_size, max_tokens)
+    variant = _variant(q, scale, window, softcap, alibi_slopes, sinks)
+    return _decode(q, source, variant, out, lse, workspace, split_tokens, choice, backend)
 
 
 def contiguous_decode(
@@ -121,32 +121,29 @@ def contiguous_decode(
         MissingExtra: Triton was asked for and is not installed.
     """
     validate.check_contiguous(view)
-    return _decode(
-        q, view, None, 1, int(view.k.shape[1]),
-        scale, window, softcap, alibi_slopes, sinks, out, lse, workspace, split_tokens, choice, backend,
-    )  # fmt: skip
+    source = _Source(view, None, 1, int(view.k.shape[1]))
+    variant = _variant(q, scale, window, softcap, alibi_slopes, sinks)
+    return _decode(q, source, variant, out, lse, workspace, split_tokens, choice, backend)
 
 
-def _decode(
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """Where K and V are: a view, its table (None: contiguous), and the most tokens a sequence can have."""
+
+    view: KVView
+    block_table: Tensor | None
+    block_size: int
+    max_tokens: int
+
+
+def _variant(
     q: Tensor,
-    view: KVView,
-    block_table: Tensor | None,
-    block_size: int,
-    max_tokens: int,
     scale: float | None,
     window: int | None,
     softcap: float | None,
     alibi_slopes: Tensor | None,
     sinks: Tensor | None,
-    out: Tensor | None,
-    lse: Tensor | None,
-    workspace: DecodeWorkspace | None,
-    split_tokens: int | None,
-    choice: Choice | None,
-    backend: Backend | None,
-) -> Tensor:
-    validate.check_queries(q, view)
-    validate.check_outputs(q, out, lse)
+) -> torch_path.Variant:
     validate.check_per_head("alibi_slopes", alibi_slopes, q)
     validate.check_per_head("sinks", sinks, q)
     if window is not None and window < 1:
@@ -154,14 +151,30 @@ def _decode(
     if softcap is not None and not softcap > 0:
         raise InputError(f"softcap: expected a positive number, given {softcap}")
     if scale is None:
-        scale = 1 / math.sqrt(q.shape[2])
+        scale = 1 / math.sqrt(q.shape[-1])
+    return torch_path.Variant(scale, window, softcap, alibi_slopes, sinks)
+
+
+def _decode(
+    q: Tensor,
+    source: _Source,
+    variant: torch_path.Variant,
+    out: Tensor | None,
+    lse: Tensor | None,
+    workspace: DecodeWorkspace | None,
+    split_tokens: int | None,
+    choice: Choice | None,
+    backend: Backend | None,
+) -> Tensor:
+    view = source.view
+    validate.check_queries(q, view)
+    validate.check_outputs(q, out, lse)
     if out is None:
         out = torch.empty_like(q, memory_format=torch.contiguous_format)
     if q.shape[0] == 0:
         return out
-    variant = torch_path.Variant(scale, window, softcap, alibi_slopes, sinks)
     if backends.pick(q, backend) == "torch":
-        torch_path.decode(q, view, block_table, block_size, variant, out, lse)
+        torch_path.decode(q, view, source.block_table, source.block_size, variant, out, lse)
         return out
     if choice is None:
         choice = choose_decode(
@@ -169,7 +182,7 @@ def _decode(
             heads=int(q.shape[1]),
             kv_heads=int(view.k.shape[2]),
             head_dim=int(q.shape[2]),
-            max_tokens=max_tokens,
+            max_tokens=source.max_tokens,
             kv_bytes=view.k.element_size(),
             multiprocessors=backends.multiprocessors(q.device),
             split_tokens=split_tokens,
@@ -177,15 +190,13 @@ def _decode(
     if workspace is None:
         workspace = DecodeWorkspace(q.device)
     workspace.reserve(choice.partial_rows, int(q.shape[2]))
-    _launch(q, view, block_table, block_size, variant, out, lse, workspace, choice)
+    _launch(q, source, variant, out, lse, workspace, choice)
     return out
 
 
 def _launch(
     q: Tensor,
-    view: KVView,
-    block_table: Tensor | None,
-    block_size: int,
+    source: _Source,
     variant: torch_path.Variant,
     out: Tensor,
     lse: Tensor | None,
@@ -193,6 +204,7 @@ def _launch(
     choice: Choice,
 ) -> None:
     """The two launches: pieces, then their merge. Host work only: no allocation, no synchronization."""
+    view, block_table = source.view, source.block_table
     batch, heads, head_dim = (int(size) for size in q.shape)
     kv_heads = int(view.k.shape[2])
     group = heads // kv_heads
@@ -235,8 +247,8 @@ def _launch(
         "GROUP": group,
         "GROUP_P2": max(16, next_power_of_2(group)),  # a matrix unit's smallest side
         "PAGED": block_table is not None,
-        "BLOCK": block_size,
-        "STAGES": choice.stages,
+        "BLOCK": source.block_size,
+        "STAGES": choice.depth if block_table is None else 2 * choice.depth - 1,
         "WAIT": dependent and choice.follow_early,
         "TRIGGER": dependent,
     }

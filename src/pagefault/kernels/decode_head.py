@@ -108,7 +108,9 @@ def decode_head(
             values = tl.zeros([GROUP_P2, OUT_P2], tl.float32)
             if FP8:
                 values_odd = tl.zeros([GROUP_P2, OUT_P2], tl.float32)
-            table_row = block_table + row.to(tl.int64) * stride_table
+            table_row = None
+            if PAGED:
+                table_row = block_table + row.to(tl.int64) * stride_table
             base = kv_head.to(tl.int64) * stride_head
             if not PAGED:
                 base += row.to(tl.int64) * stride_block

@@ -96,7 +96,9 @@ def decode_heads(
             highest = tl.full([HEADS, GROUP_P2], LOWEST, tl.float32)
             total = tl.zeros([HEADS, GROUP_P2], tl.float32)
             values = tl.zeros([HEADS, GROUP_P2, DIM_P2], tl.float32)
-            table_row = block_table + row.to(tl.int64) * stride_table
+            table_row = None
+            if PAGED:
+                table_row = block_table + row.to(tl.int64) * stride_table
             base = item.to(tl.int64) * (HEADS * stride_head)
             if not PAGED:
                 base += row.to(tl.int64) * stride_block
