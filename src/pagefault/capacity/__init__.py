@@ -1,0 +1,1 @@
+"""How much memory: model shapes, GPUs, and the formulas of `pagefault calc`."""
