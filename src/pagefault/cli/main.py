@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from pagefault import __version__
+from pagefault.cli import trace
 from pagefault.errors import PageFaultError
 
 app = typer.Typer(
@@ -34,6 +35,9 @@ def _root(
     ] = False,
 ) -> None:
     pass
+
+
+app.command("trace")(trace.trace)
 
 
 def run() -> None:
