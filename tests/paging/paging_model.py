@@ -195,9 +195,9 @@ class Model:
             held[row] = len(seq.frames)
             for page, frame in seq.frames.items():
                 table[row, page] = frame
-        np.testing.assert_array_equal(pager.lengths, lengths)
-        np.testing.assert_array_equal(pager.pages, held)
-        np.testing.assert_array_equal(pager.block_table, table)
+        assert np.array_equal(pager.lengths, lengths)
+        assert np.array_equal(pager.pages, held)
+        assert np.array_equal(pager.block_table, table)
         stats = pager.stats()
         used = len(self.refs())
         assert (stats.used, stats.cached, stats.free, stats.in_flight) == (

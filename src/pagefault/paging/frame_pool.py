@@ -19,9 +19,9 @@ import numpy as np
 from pagefault.errors import BadHandle, OutOfFrames
 from pagefault.paging.arrays import Frames, IntLike, Ints, as_count, as_ints
 
-FREE, USED, CACHED, IN_FLIGHT = range(4)
+FREE, IN_FLIGHT, USED, CACHED = range(4)
 _ONE = np.int32(1)  # ufunc.at is 20 times faster with an int64 index and an operand of the array's dtype
-STATE_NAMES = ("free", "used", "cached", "in flight")
+STATE_NAMES = ("free", "in flight", "used", "cached")
 
 
 class FramePool:
@@ -124,11 +124,11 @@ class FramePool:
         """
         self._in_range(frames)
         states = self.state[frames]
-        if ((states != USED) & (states != CACHED)).any():
-            self._refuse(frames[(states != USED) & (states != CACHED)][0], "shared")
-        index = frames.astype(np.int64)
+        wrong = states < USED
+        if np.count_nonzero(wrong):
+            self._refuse(frames[wrong][0], "shared")
         woken = self._once(frames[states == CACHED])
-        np.add.at(self.refs, index, _ONE)
+        np.add.at(self.refs, frames.astype(np.int64), _ONE)
         self.state[woken] = USED
         self.cached -= woken.size
         self.used += woken.size
@@ -149,7 +149,7 @@ class FramePool:
         index = frames.astype(np.int64)
         np.subtract.at(self.refs, index, _ONE)
         left = self.refs[frames]
-        if left.size and left.min() < 0:
+        if np.count_nonzero(left < 0):
             np.add.at(self.refs, index, _ONE)
             self._refuse(frames[left < 0][0], "given back")
         return self._once(frames[left == 0])
@@ -210,14 +210,16 @@ class FramePool:
 
     def _settle(self, idle: Frames, state: int) -> None:
         if idle.size:
-            self._expect(idle, USED, "settled")
-            if self.refs[idle].any():
-                self._refuse(idle[self.refs[idle] != 0][0], "settled")
+            wrong = (self.state[idle] != USED) | (self.refs[idle] != 0)
+            if np.count_nonzero(wrong):
+                self._refuse(idle[wrong][0], f"made {STATE_NAMES[state]}")
             self.state[idle] = state
             self.used -= idle.size
 
     def _once(self, frames: Frames) -> Frames:
         """Each frame once, where it is mentioned last: NumPy assigns the last of repeated indices."""
+        if frames.size < 2:
+            return frames
         order = np.arange(frames.size)
         self._scratch[frames] = order
         last: Frames = frames[self._scratch[frames] == order]
@@ -231,13 +233,15 @@ class FramePool:
 
     def _expect(self, frames: Frames, state: int, done: str) -> None:
         wrong = self.state[frames] != state
-        if wrong.any():
+        if np.count_nonzero(wrong):
             self._refuse(frames[wrong][0], done)
 
     def _in_range(self, frames: Frames) -> None:
-        if frames.size and (frames.min() < 0 or frames.max() >= self.capacity):
-            bad = frames[(frames < 0) | (frames >= self.capacity)][0]
-            raise BadHandle(f"frame {bad} is not one of {self.name}'s: ids are 0 to {self.capacity - 1}")
+        wrong = frames.view(np.uint32) >= self.capacity  # negative ids are large ones here
+        if np.count_nonzero(wrong):
+            raise BadHandle(
+                f"frame {frames[wrong][0]} is not one of {self.name}'s: ids are 0 to {self.capacity - 1}"
+            )
 
     def _refuse(self, frame: int, done: str) -> None:
         raise BadHandle(

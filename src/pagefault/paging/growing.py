@@ -55,8 +55,9 @@ def need(state: PagerState, rows: IntLike, tokens: IntLike) -> Ints:
 def grow(state: PagerState, rows: IntLike, tokens: IntLike) -> Growth:
     """See `Pager.grow`."""
     plan = _plan(state, rows, tokens)
-    frames = state.take(plan.faults + plan.copying.size)
-    copies = _NO_COPIES
+    copies, frames = _NO_COPIES, _NO_FRAMES
+    if plan.faults or plan.copying.size:
+        frames = state.take(plan.faults + plan.copying.size)
     if state.tables.shared_tails:
         copies = _copy_tails(state, plan, frames[plan.faults :])
         frames = frames[: plan.faults]
@@ -76,6 +77,8 @@ def reserve(state: PagerState, row: int, tokens: int, contiguous: bool) -> Frame
         raise BadHandle(f"row {row} has {starts[0]} pages already: a contiguous reservation comes first")
     stops = np.maximum(state.pages_for(np.array([as_count(tokens, "tokens")])), starts)
     n = int(stops[0] - starts[0])
+    if not n:
+        return _NO_FRAMES
     state.require_fit(rows, stops, n)
     frames = _take_run(state, n) if contiguous else state.take(n)
     _add_pages(state, rows, starts, stops, frames)
@@ -88,9 +91,9 @@ def slots(state: PagerState, rows: IntLike, tokens: IntLike) -> Ints:
     batch = tables.rows(rows)
     lengths = tables.lengths[batch]
     counts = per_row(tokens, batch.size, "tokens")
-    beyond = counts > lengths
-    if beyond.any():
-        i = int(np.flatnonzero(beyond)[0])
+    beyond = (counts > lengths).nonzero()[0]
+    if beyond.size:
+        i = int(beyond[0])
         raise InputError(
             f"row {batch[i]} has {lengths[i]} tokens: it has no slots for its last {_nth(counts, i)}"
         )
@@ -122,9 +125,11 @@ def _plan(state: PagerState, rows: IntLike, tokens: IntLike) -> _Plan:
     if over.size:
         faulting = batch[over]
         starts = tables.ends(faulting)
-        stops = state.pages_for(lengths[over])
-        one_each = isinstance(counts, int) and counts == 1
-        faults = over.size if one_each else int((stops - starts).sum())
+        if isinstance(counts, int) and counts == 1:
+            stops, faults = starts + 1, over.size
+        else:
+            stops = state.pages_for(lengths[over])
+            faults = int((stops - starts).sum())
         state.require_fit(faulting, stops, faults)
     if tables.shared_tails:
         copying = _shared_writers(state, batch, counts)
@@ -176,12 +181,17 @@ def _clear_tails(state: PagerState, plan: _Plan) -> None:
 
 def _add_pages(state: PagerState, rows: Ints, starts: Ints, stops: Ints, frames: Frames) -> tuple[Ints, Ints]:
     """Maps pages [starts, stops) of the rows, their new last ones; returns (row, page) of each frame."""
-    if frames.size == rows.size:  # none of the ranges is empty, so each has one page
+    if rows.size == 1:
+        start, stop = int(starts[0]), int(stops[0])
+        state.tables.map_run(int(rows[0]), start, stop, frames)
+        faulted, pages = np.full(frames.size, rows[0]), np.arange(start, stop)
+    elif frames.size == rows.size:  # none of the ranges is empty, so each has one page
         faulted, pages = rows, starts
+        state.tables.map(faulted, pages, frames)
     else:
         owner, pages = spans(starts, stops)
         faulted = rows[owner]
-    state.tables.map(faulted, pages, frames)
+        state.tables.map(faulted, pages, frames)
     state.tables.set_ends(rows, stops)
     state.counters.faults += frames.size
     return faulted, pages
@@ -209,8 +219,9 @@ def _take_run(state: PagerState, n: int) -> Frames:
 def _slots(state: PagerState, rows: Ints, positions: Ints) -> Ints:
     tables = state.tables
     frames = tables.frames_at(rows, positions >> state.shift)
-    if frames.size and frames.min() == NO_FRAME:
-        row = rows[frames == NO_FRAME][0]
+    gone = (frames == NO_FRAME).nonzero()[0]
+    if gone.size:
+        row = rows[gone[0]]
         raise BadHandle(
             f"row {row} holds no frame for some of these tokens: their pages slid out of its window"
         )

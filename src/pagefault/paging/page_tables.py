@@ -56,8 +56,8 @@ class PageTables:
         self.usable: Ints = np.zeros(self.max_seqs, np.int64)
         self.claimed: Ints = np.zeros(self.max_seqs, np.int64)
         self._free_rows = list(range(self.max_seqs - 1, -1, -1))
-        self._valid: Ints | None = None  # the last batch found valid, until the set of usable rows changes
-        self._touched: list[tuple[Ints, Ints]] | None = None  # None: nobody drains updates
+        self._valid = b""  # the last batch found valid, until the set of usable rows changes
+        self._touched: list[Ints] | None = None  # flat indices of entries; None: nobody drains updates
         self._flat = self.table.reshape(-1)  # the same memory
         self.table_view: Frames = _read_only(self.table)
         self.lengths_view: Ints = _read_only(self.lengths)
@@ -102,7 +102,7 @@ class PageTables:
     def set_usable(self, rows: Ints, usable: bool) -> None:
         """Marks rows as on the device, or as closed or swapped out."""
         self.usable[rows] = usable
-        self._valid = None
+        self._valid = b""
 
     def mark_tails(self, rows: Ints, shared: bool) -> None:
         """Sets or clears the mark of rows whose partly filled last page may be shared."""
@@ -120,11 +120,10 @@ class PageTables:
             BadHandle: One is not.
         """
         array = as_ints(rows, "rows")
-        last = self._valid
-        if last is not None and last.size == array.size and (last == array).all():
-            return array
-        self._require(array, self.usable)
-        self._valid = array.copy()
+        content = array.tobytes()
+        if content != self._valid:
+            self._require(array, self.usable)
+            self._valid = content
         return array
 
     def row(self, row: int) -> int:
@@ -155,7 +154,7 @@ class PageTables:
             BadHandle: One is not.
         """
         array = self.claimed_rows(rows)
-        if self.usable[array].any():
+        if np.count_nonzero(self.usable[array]):
             raise BadHandle(f"row {array[self.usable[array] == 1][0]} is not swapped out")
         return array
 
@@ -179,16 +178,21 @@ class PageTables:
     def map(self, rows: Ints, pages: Ints, frames: Frames | int) -> None:
         """Writes entries; `frames` is NO_FRAME to unmap."""
         self.table[rows, pages] = frames
-        if self._touched is not None and rows.size:
-            self._touched.append((rows, pages))
+        if self._touched is not None:
+            self._touched.append(rows * self.max_pages + pages)
+
+    def map_run(self, row: int, start: int, stop: int, frames: Frames | int) -> None:
+        """Writes the entries of a row's pages [start, stop)."""
+        self.table[row, start:stop] = frames
+        if self._touched is not None:
+            self._touched.append(np.arange(row * self.max_pages + start, row * self.max_pages + stop))
 
     def drain_updates(self) -> TableUpdates:
         """Entries changed since the last call; the first call returns all that have a frame."""
         if self._touched is None:
             rows, pages = np.nonzero(self.table != NO_FRAME)
         elif self._touched:
-            flat = np.concatenate([rows * self.max_pages + pages for rows, pages in self._touched])
-            rows, pages = np.divmod(np.unique(flat), self.max_pages)
+            rows, pages = np.divmod(np.unique(np.concatenate(self._touched)), self.max_pages)
         else:
             rows = pages = np.empty(0, np.int64)
         self._touched = []
@@ -198,11 +202,13 @@ class PageTables:
         """Rows in range, marked in `allowed`, and different: one count of each says all three."""
         if rows.size == 0:
             return
+        if rows.size == 1 and 0 <= (row := int(rows[0])) < self.max_seqs and allowed[row]:
+            return
         if rows.min() < 0 or rows.max() >= self.max_seqs:
             bad = rows[(rows < 0) | (rows >= self.max_seqs)][0]
             raise BadHandle(f"row {bad} does not exist: rows are 0 to {self.max_seqs - 1}")
         wrong = np.bincount(rows, minlength=self.max_seqs) > allowed
-        if wrong.any():
+        if np.count_nonzero(wrong):
             bad = int(np.flatnonzero(wrong)[0])
             if not self.claimed[bad]:
                 raise BadHandle(f"row {bad} is not open: it was released or never given out")

@@ -415,6 +415,7 @@ class Pager:
 
         Raises:
             OutOfFrames: Too few free device frames now; `.short` says how many.
+            NeverFits: The rows' frames are more than the whole pool.
             BadHandle: A row is not swapped out, or stands twice in the batch.
         """
         return swapping.swap_in(self._state, rows)

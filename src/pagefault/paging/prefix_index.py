@@ -52,8 +52,7 @@ class PrefixIndex:
     def lookup(self, keys: list[bytes]) -> Frames:
         """Frames of the leading keys that are known, int32, up to the first that is not."""
         # iter(f, None) calls f until it returns None: here, dict.get on key after key, all in C.
-        found = list(iter(map(self._frame_of.get, keys).__next__, None))
-        return np.array(found, np.int32)
+        return np.fromiter(iter(map(self._frame_of.get, keys).__next__, None), np.int32)
 
     def publish(self, keys: list[bytes], frames: Frames) -> Mask:
         """Makes frames known by keys.
@@ -68,22 +67,21 @@ class PrefixIndex:
             Which of them are new, bool [n].
         """
         new = ~self.published[frames]
-        if has_repeats(frames):
+        if frames.size > 1 and has_repeats(frames):
             new &= rank_among_equals(frames) == 0
-        at = np.flatnonzero(new)
+        at = new.nonzero()[0]
         if at.size < frames.size:
-            keys = [keys[i] for i in at.tolist()]
-        before = len(self._frame_of)
-        owners = list(map(self._frame_of.setdefault, keys, frames[at].tolist()))
-        own = np.ones(len(keys), np.bool_)
-        if len(self._frame_of) - before < len(keys):
-            own = np.array(owners, np.int32) == frames[at]
-            new[at[~own]] = False
-        stored = frames[new]
+            keys, frames = [keys[i] for i in at.tolist()], frames[at]
         boxed = np.empty(len(keys), object)
         boxed[:] = keys
-        self._key_of[stored] = boxed[own]
-        self.published[stored] = True
+        before = len(self._frame_of)
+        owners = list(map(self._frame_of.setdefault, keys, frames.tolist()))
+        if len(self._frame_of) - before < len(keys):
+            own = np.array(owners, np.int32) == frames
+            new[at[~own]] = False
+            frames, boxed = frames[own], boxed[own]
+        self._key_of[frames] = boxed
+        self.published[frames] = True
         return new
 
     def forget(self, frames: Frames) -> list[bytes]:
@@ -118,7 +116,7 @@ class PrefixIndex:
         missing = n
         while missing:
             stop = min(self._tail, self._head + max(missing, 256))
-            live = np.flatnonzero(self._live(self._head, stop))[:missing]
+            live = self._live(self._head, stop).nonzero()[0][:missing]
             taken.append(self._log[self._head + live])
             missing -= live.size
             self._head = stop if missing else self._head + int(live[-1]) + 1

@@ -18,18 +18,19 @@ def release(state: PagerState, rows: IntLike, keep_cached: bool) -> None:
     """See `Pager.release`."""
     tables = state.tables
     batch = tables.claimed_rows(rows)
-    owner, pages = spans(tables.first[batch], tables.ends(batch), descending=True)
-    owners = batch[owner]
-    frames = tables.table[owners, pages]
-    if state.on_host:
-        for row in batch.tolist():
-            if row in state.on_host:
-                host = state.on_host.pop(row)[1]
-                state.host.hold(state.host.drop(host))
-        here = frames != NO_FRAME
-        owners, pages, frames = owners[here], pages[here], frames[here]
-    state.let_go(frames, keep_cached)
-    tables.map(owners, pages, NO_FRAME)
+    frames = []
+    for row, first, end in zip(
+        batch.tolist(), tables.first[batch].tolist(), tables.ends(batch).tolist(), strict=True
+    ):
+        own = tables.table[row, first:end][::-1].copy()
+        if row in state.on_host:
+            _, host = state.on_host.pop(row)
+            state.host.hold(state.host.drop(host))
+            own = own[own != NO_FRAME]
+        frames.append(own)
+        tables.map_run(row, first, end, NO_FRAME)
+    if frames:
+        state.let_go(np.concatenate(frames), keep_cached)
     tables.close(batch)
     state.row_keys.clear(batch)
 
@@ -39,9 +40,9 @@ def release_before(state: PagerState, rows: IntLike, positions: IntLike) -> None
     tables = state.tables
     batch = tables.rows(rows)
     before = np.broadcast_to(per_row(positions, batch.size, "positions"), batch.shape)
-    past = before > tables.lengths[batch]
-    if past.any():
-        i = int(np.flatnonzero(past)[0])
+    past = (before > tables.lengths[batch]).nonzero()[0]
+    if past.size:
+        i = int(past[0])
         raise InputError(
             f"row {batch[i]} has {tables.lengths[batch[i]]} tokens: it has no position {before[i]}"
         )

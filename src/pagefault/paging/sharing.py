@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pagefault.errors import BadHandle, InputError
-from pagefault.paging.arrays import as_count, has_repeats, per_row, spans
+from pagefault.paging.arrays import as_count, has_repeats, per_row
 from pagefault.paging.block_keys import as_keys, key_bytes
 from pagefault.paging.events import AllBlocksCleared, BlockStored, keys_from_bytes
 from pagefault.paging.results import PrefixHit
 from pagefault.paging.row_keys import NEVER
 
 if TYPE_CHECKING:
-    from pagefault.paging.arrays import Frames, IntLike, Ints, Keys
+    from pagefault.paging.arrays import Frames, IntLike, Ints, Keys, Mask
     from pagefault.paging.state import PagerState
 
 _NO_PARENT = bytes(16)
@@ -55,17 +55,16 @@ def attach(state: PagerState, row: int, max_tokens: int | None, repeat: bool) ->
         )
     keys = row_keys.keys[row]
     frames = _find(state, keys, max_tokens)
-    if has_repeats(frames):
-        raise InputError(
-            f"row {row} has the same key for two blocks: a block's key must stand for its whole prefix"
-        )
-    state.require_fit(np.array([row]), np.array([frames.size]), frames.size)
-    state.index.remove(state.device.share(frames))
     tokens = frames.size << state.shift
     if frames.size:
-        tables.map(np.full(frames.size, row), np.arange(frames.size), frames)
-        tables.lengths[row] = tokens
-        tables.room[row] = tokens
+        if has_repeats(frames):
+            raise InputError(
+                f"row {row} has the same key for two blocks: a block's key must stand for its whole prefix"
+            )
+        state.require_fit(np.array([row]), np.array([frames.size]), 0)
+        state.index.remove(state.device.share(frames))
+        tables.map_run(row, 0, frames.size, frames)
+        tables.lengths[row] = tables.room[row] = tokens
         row_keys.computed[row] = row_keys.published[row] = frames.size
     if repeat:
         state.counters.repeated_hit_tokens += tokens
@@ -84,9 +83,9 @@ def mark_computed(state: PagerState, rows: IntLike, lengths: IntLike) -> None:
         return
     batch = batch[due]
     blocks = blocks if isinstance(blocks, int) else blocks[due]
-    past = blocks > state.tables.lengths[batch] >> state.shift
-    if past.any():
-        i = int(np.flatnonzero(past)[0])
+    past = (blocks > state.tables.lengths[batch] >> state.shift).nonzero()[0]
+    if past.size:
+        i = int(past[0])
         raise InputError(
             f"row {batch[i]} has {state.tables.lengths[batch[i]]} tokens: it cannot have computed "
             f"{np.broadcast_to(blocks, batch.shape)[i]} blocks of {state.block_size}"
@@ -101,23 +100,27 @@ def publish(state: PagerState, rows: Ints) -> None:
         return
     row_keys, tables = state.row_keys, state.tables
     rows = rows[row_keys.known[rows] > row_keys.published[rows]]
-    if not rows.size:
-        return
-    starts = np.maximum(row_keys.published[rows], tables.first[rows])
-    stops = np.minimum(row_keys.computed[rows], row_keys.known[rows])
-    due = stops > starts
-    if not due.any():
-        return
-    rows, starts, stops = rows[due], starts[due], stops[due]
     keys: list[bytes] = []
-    for row, start, stop in zip(rows.tolist(), starts.tolist(), stops.tolist(), strict=True):
-        keys += row_keys.keys[row][start:stop]
-    owner, pages = spans(starts, stops)
-    frames = tables.table[rows[owner], pages]
+    blocks: list[tuple[int, int, int]] = []  # row, first and end of the pages to publish
+    for row, told, first, computed, known in zip(
+        rows.tolist(),
+        row_keys.published[rows].tolist(),
+        tables.first[rows].tolist(),
+        row_keys.computed[rows].tolist(),
+        row_keys.known[rows].tolist(),
+        strict=True,
+    ):
+        start, stop = max(told, first), min(computed, known)
+        if start < stop:
+            keys += row_keys.keys[row][start:stop]
+            blocks.append((row, start, stop))
+            row_keys.published[row] = stop
+    if not keys:
+        return
+    frames = np.concatenate([tables.table[row, start:stop] for row, start, stop in blocks])
     new = state.index.publish(keys, frames)
-    row_keys.published[rows] = stops
-    if state.events.listening and new.any():
-        _tell_stored(state, rows[owner][new], pages[new], frames[new])
+    if state.events.listening and np.count_nonzero(new):
+        _tell_stored(state, blocks, new, frames)
 
 
 def fork(state: PagerState, row: int, n: int) -> Ints:
@@ -127,16 +130,15 @@ def fork(state: PagerState, row: int, n: int) -> Ints:
     children = tables.open(as_count(n, "n", least=1), int(tables.limits[row]))
     length = int(tables.lengths[row])
     first, end = int(tables.first[row]), -(-length // state.block_size)
-    pages = np.arange(first, end)
     frames = tables.table[row, first:end]
     state.device.share(np.tile(frames, n))
-    tables.map(np.repeat(children, pages.size), np.tile(pages, n), np.tile(frames, n))
     tables.lengths[children] = length
     tables.first[children] = first
     tables.room[children] = end << state.shift
     if length & state.mask:
         tables.mark_tails(np.append(children, row), True)
     for child in children.tolist():
+        tables.map_run(child, first, end, frames)
         row_keys.extend(child, row_keys.keys[row][: length >> state.shift])
     row_keys.computed[children] = row_keys.computed[row]
     row_keys.published[children] = row_keys.published[row]
@@ -161,10 +163,12 @@ def _find(state: PagerState, keys: list[bytes], max_tokens: int | None) -> Frame
     return state.index.lookup(keys)
 
 
-def _tell_stored(state: PagerState, rows: Ints, pages: Ints, frames: Frames) -> None:
-    keys, parents = [], []
-    for row, page in zip(rows.tolist(), pages.tolist(), strict=True):
+def _tell_stored(state: PagerState, blocks: list[tuple[int, int, int]], new: Mask, frames: Frames) -> None:
+    keys: list[bytes] = []
+    parents: list[bytes] = []
+    for row, start, stop in blocks:
         known = state.row_keys.keys[row]
-        keys.append(known[page])
-        parents.append(known[page - 1] if page else _NO_PARENT)
-    state.events.add(BlockStored(keys_from_bytes(keys), keys_from_bytes(parents), frames, state.block_size))
+        keys += known[start:stop]
+        parents += known[start - 1 : stop - 1] if start else [_NO_PARENT, *known[: stop - 1]]
+    stored, before = keys_from_bytes(keys)[new], keys_from_bytes(parents)[new]
+    state.events.add(BlockStored(stored, before, frames[new], state.block_size))

@@ -71,9 +71,9 @@ class PagerState:
             NeverFits: A row is past its limit or the pool's size, or the batch past the pool's size.
         """
         limits = self.tables.limits[rows]
-        past = ends > limits
-        if past.any():
-            i = int(np.flatnonzero(past)[0])
+        past = (ends > limits).nonzero()[0]
+        if past.size:
+            i = int(past[0])
             raise NeverFits(
                 f"row {rows[i]} would need {ends[i]} pages of {self.block_size} tokens, but may have at most "
                 f"{limits[i]}: raise max_tokens of this row or max_seq_len of the pager, or end the sequence"
@@ -147,10 +147,11 @@ class PagerState:
         published = self.index.published[idle]
         if keep_cached:
             kept = idle[published]
-            self.device.park(kept)
-            self.index.append(kept)
-            idle = idle[~published]
-        elif published.any():
+            if kept.size:
+                self.device.park(kept)
+                self.index.append(kept)
+                idle = idle[~published]
+        elif np.count_nonzero(published):
             self.events.removed(self.index.forget(idle))
         self.device.give_back(idle)
 

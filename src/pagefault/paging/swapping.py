@@ -61,7 +61,9 @@ def swap_in(state: PagerState, rows: IntLike) -> FrameCopies:
     tables = state.tables
     batch = tables.swapped_rows(rows)
     counts = need_in(state, batch)
-    frames = state.take(int(counts.sum()))
+    total = int(counts.sum())
+    state.require_fit(batch, tables.ends(batch), total)
+    frames = state.take(total)
     saved = [state.on_host.pop(row) for row in batch.tolist()]
     pages = np.concatenate([np.empty(0, np.int64), *(pages for pages, _ in saved)])
     host: Frames = np.concatenate([np.empty(0, np.int32), *(frames for _, frames in saved)])
