@@ -1,1 +1,57 @@
 """How much memory: model shapes, GPUs, and the formulas of `pagefault calc`."""
+
+from __future__ import annotations
+
+from pagefault.capacity.dtypes import KV_DTYPES, KVDtype, find_dtype
+from pagefault.capacity.gpus import GPUS, Gpu, HostLink, find_gpu
+from pagefault.capacity.layout import (
+    CacheLayout,
+    LayoutPart,
+    StatePart,
+    bytes_per_token,
+    cache_layout,
+    check_block_size,
+    check_tp,
+    plain_layout,
+    sequence_ceiling,
+)
+from pagefault.capacity.pool import (
+    DEMO_BYTES_PER_TOKEN,
+    SWEEP_BLOCK_SIZES,
+    PoolReport,
+    Reserved,
+    SweepRow,
+    measure,
+    sweep,
+)
+from pagefault.capacity.shapes import FixedState, KVGroup, ModelShape, Weights
+
+__all__ = [
+    "DEMO_BYTES_PER_TOKEN",
+    "GPUS",
+    "KV_DTYPES",
+    "SWEEP_BLOCK_SIZES",
+    "CacheLayout",
+    "FixedState",
+    "Gpu",
+    "HostLink",
+    "KVDtype",
+    "KVGroup",
+    "LayoutPart",
+    "ModelShape",
+    "PoolReport",
+    "Reserved",
+    "StatePart",
+    "SweepRow",
+    "Weights",
+    "bytes_per_token",
+    "cache_layout",
+    "check_block_size",
+    "check_tp",
+    "find_dtype",
+    "find_gpu",
+    "measure",
+    "plain_layout",
+    "sequence_ceiling",
+    "sweep",
+]

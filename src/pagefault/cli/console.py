@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from pagefault.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from rich.console import Console
 
@@ -48,9 +48,19 @@ def _make_console(stream: TextIO) -> Console:
     return made
 
 
+_PLAIN = str.maketrans(
+    {"×": "x", "÷": "/", "−": "-", "≥": ">=", "⌈": "ceil(", "⌉": ")", "Σ": "sum of", "…": "..."}
+)
+
+
+def _encodable(text: str) -> str:
+    """The text as stdout can show it: signs of arithmetic in letters where the encoding has no others."""
+    return text.translate(_PLAIN) if console().options.ascii_only else text
+
+
 def say(text: str = "") -> None:
     """One line of result text, printed as it is: no markup, no wrapping."""
-    console().print(text, markup=False, soft_wrap=True)
+    console().print(_encodable(text), markup=False, soft_wrap=True)
 
 
 def note(text: str) -> None:
@@ -80,6 +90,26 @@ def table(title: str | None, columns: Sequence[str], rows: Sequence[Sequence[obj
     console().print(drawn)
 
 
+def facts(rows: Iterable[tuple[str, str, str]], label_width: int = 20, value_width: int = 14) -> None:
+    """Print rows of a label, a right-aligned figure with its unit, and how the figure came about.
+
+    What does not fit `WIDTH` columns goes on below, at the same indent.
+    """
+    import textwrap
+
+    indent = label_width + value_width + 2
+    for label, value, how in rows:
+        first, *rest = textwrap.wrap(how, WIDTH - indent, break_on_hyphens=False) or [""]
+        say(f"{label:<{label_width}}{value:>{value_width}}  {first}".rstrip())
+        for line in rest:
+            say(" " * indent + line)
+
+
+def heading(text: str) -> None:
+    """A line above a group of results, bold on a terminal."""
+    console().print(_encodable(text), markup=False, soft_wrap=True, style="bold")
+
+
 def emit_json(value: Mapping[str, Any]) -> None:
     """Print one JSON object on stdout. NaN and infinity, which JSON does not know, become null."""
     sys.stdout.write(dump_json(value) + "\n")
@@ -105,6 +135,14 @@ def _plain(value: Any) -> Any:
 def bytes_mb(size: float) -> str:
     """Bytes as decimal megabytes with two decimals: ``10.63 MB`` (1 MB = 10^6 B)."""
     return f"{size / 1e6:.2f} MB"
+
+
+def bytes_si(size: float) -> str:
+    """Bytes in the decimal unit that suits them: ``512 B``, ``8.19 KB``, ``10.63 MB``, ``80.00 GB``."""
+    for unit, factor in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("KB", 10**3)):
+        if abs(size) >= factor:
+            return f"{size / factor:,.2f} {unit}"
+    return f"{size:,.0f} B"
 
 
 def bytes_gib(size: float) -> str:

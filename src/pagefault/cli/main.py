@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from pagefault import __version__
-from pagefault.cli import trace
+from pagefault.cli import calc, trace
 from pagefault.errors import PageFaultError
 
 app = typer.Typer(
@@ -37,6 +37,7 @@ def _root(
     pass
 
 
+app.command("calc")(calc.calc)
 app.command("trace")(trace.trace)
 
 
