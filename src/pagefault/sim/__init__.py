@@ -1,0 +1,1 @@
+"""Plays step plans on a virtual clock with a cost model."""

@@ -1,0 +1,149 @@
+"""The write-up's experiment: workers, one pool, a token a tick, with and without a watermark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pagefault.paging import Pager
+from pagefault.scheduling import Scheduler, SchedulerConfig
+from pagefault.sim.costs import ConstantCost
+from pagefault.sim.simulator import simulate
+from pagefault.sim.sources import ClosedLoop
+from pagefault.workload import seeded_lengths
+
+if TYPE_CHECKING:
+    from pagefault.scheduling.config import Admission, Preempt, Victim
+    from pagefault.sim.recorder import SimResult
+
+PROMPT_SHARE = 0.2
+"""A job's prompt is max(1, int(0.2 · length)); the write-up kept its own share to itself."""
+
+NEVER_LIMITS = 1 << 40
+"""A token budget that no step reaches: in this experiment a step is a tick, however many decode."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassicSetup:
+    """One run of the experiment. The defaults are the write-up's.
+
+    Attributes:
+        jobs: Jobs in all.
+        workers: Jobs in the system at once.
+        pool_blocks: Frames.
+        block_size: Tokens a frame.
+        max_len: MAX_SEQ_LEN, what ``naive`` reserves.
+        seed: Of the length mix.
+        admission: ``naive`` or ``watermark`` (others of `SchedulerConfig` work too).
+        watermark: Share of the pool that admission leaves free.
+        victim: Who gives up frames.
+        preempt: How; the write-up restarts.
+        host_blocks: Frames of the host pool, for ``swap``.
+        tick_ns: How long a tick takes.
+    """
+
+    jobs: int = 512
+    workers: int = 128
+    pool_blocks: int = 4096
+    block_size: int = 16
+    max_len: int = 2048
+    seed: int = 42
+    admission: Admission = "watermark"
+    watermark: float = 0.0
+    victim: Victim = "self"
+    preempt: Preempt = "restart"
+    host_blocks: int = 0
+    tick_ns: int = 1_000_000
+
+
+@dataclass(frozen=True)
+class ClassicOutcome:
+    """What one run gave.
+
+    Attributes:
+        setup: Of which run.
+        ticks: Until the last job had finished.
+        preemptions: Times a sequence lost its frames.
+        preempted_decoding: Of these, how many had produced a token.
+        decoding: Sequences that gained a token in a tick, mean over ticks.
+        live: Sequences that held frames, mean over ticks.
+        live_peak: The most at once.
+        admission_wait_ticks: From joining the queue to being admitted for the first time, mean over jobs.
+        discarded_tokens: Output tokens that restarts threw away.
+        discarded_share: Of all output tokens made.
+        leaked_frames: Frames still held at the end; 0, or the pager has a fault.
+    """
+
+    setup: ClassicSetup
+    ticks: int
+    preemptions: int
+    preempted_decoding: int
+    decoding: float
+    live: float
+    live_peak: int
+    admission_wait_ticks: float
+    discarded_tokens: int
+    discarded_share: float
+    leaked_frames: int
+
+
+def run_classic(setup: ClassicSetup) -> tuple[ClassicOutcome, SimResult]:
+    """One run: DESIGN's tick loop, played by the same scheduler and pager as everything else.
+
+    A prompt's KV is there at admission (``delivered``), waiting jobs are served before running ones in a tick, a
+    sequence that stalls for the 49th tick in a row restarts at the back of the queue.
+
+    Raises:
+        InputError: A size is out of range.
+        PageFaultError: The jobs take each other's frames for ever.
+    """
+    lengths = seeded_lengths(setup.jobs, setup.seed)
+    prompts = np.maximum(1, (PROMPT_SHARE * lengths).astype(np.int64))
+    scheduler = Scheduler(
+        SchedulerConfig(
+            max_num_seqs=setup.workers,
+            max_num_batched_tokens=NEVER_LIMITS,
+            max_model_len=setup.max_len,
+            admission=setup.admission,
+            watermark=setup.watermark,
+            prefill="delivered",
+            first="waiting",
+            victim=setup.victim,
+            preempt=setup.preempt,
+            requeue="back",
+        ),
+        Pager(
+            setup.pool_blocks,
+            setup.block_size,
+            max_seqs=setup.workers,
+            max_seq_len=setup.max_len,
+            host_blocks=setup.host_blocks,
+            prefix_caching=False,
+        ),
+    )
+    source = ClosedLoop(prompts, lengths - prompts, setup.workers)
+    result = simulate(scheduler, source, ConstantCost(setup.tick_ns))
+    return _outcome(setup, result), result
+
+
+def _outcome(setup: ClassicSetup, result: SimResult) -> ClassicOutcome:
+    steps, records = result.steps, result.records
+    preemptions = [preemption for record in records for preemption in record.preemptions]
+    discarded = sum(record.discarded_tokens for record in records)
+    made = discarded + sum(record.generated for record in records)
+    waits = [record.admitted_ns - record.queued_ns for record in records if record.admitted_ns is not None]
+    return ClassicOutcome(
+        setup=setup,
+        ticks=len(steps),
+        preemptions=len(preemptions),
+        preempted_decoding=sum(preemption.decoding for preemption in preemptions),
+        decoding=float(steps.column("decodes").mean()),
+        live=float(steps.column("running").mean()),
+        live_peak=int(steps.column("running").max()),
+        admission_wait_ticks=float(np.mean(waits)) / setup.tick_ns,
+        discarded_tokens=discarded,
+        discarded_share=discarded / made,
+        leaked_frames=result.pager.used + result.pager.in_flight,
+    )
