@@ -177,6 +177,17 @@ def _one_head(
     )
 
 
+def most_partial_rows(*, heads: int, kv_heads: int, head_dim: int, multiprocessors: int) -> int:
+    """Rows of workspace that suffice for every balanced choice with these heads, whatever the batch.
+
+    Every program holds two pieces at most, and the table's programs on a multiprocessor together hold no more
+    heads than this.
+    """
+    dim_p2 = max(16, next_power_of_2(head_dim))
+    at_once = max(2, heads_at_once(kv_heads, dim_p2, 1024))
+    return 2 * multiprocessors * at_once * (heads // kv_heads)
+
+
 def heads_at_once(kv_heads: int, dim_p2: int, values: int) -> int:
     """KV heads a program can take: a power of two that divides them, at most `values` values a token."""
     return min(kv_heads & -kv_heads, max(1, values // dim_p2))

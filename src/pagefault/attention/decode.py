@@ -188,8 +188,8 @@ def _decode(
             split_tokens=split_tokens,
         )
     if workspace is None:
-        workspace = DecodeWorkspace(q.device)
-    workspace.reserve(choice.partial_rows, int(q.shape[2]))
+        workspace = DecodeWorkspace(q.device, choice.partial_rows, int(q.shape[2]))
+    workspace.check(choice.partial_rows, int(q.shape[2]), q.device)
     _launch(q, source, variant, out, lse, workspace, choice)
     return out
 
@@ -214,7 +214,7 @@ def _launch(
         "out": out,
         "lse": lse,
         "partials": workspace.partials,
-        "partial_lse": workspace.partial_lse,
+        "partial_stats": workspace.partial_stats,
         "sinks": variant.sinks,
         "window": variant.window,
         "batch": batch,
@@ -267,13 +267,15 @@ def _launch(
         **shared, **own, num_warps=choice.warps, **_dependent_launch(dependent and choice.follow_early)
     )
     items = kv_heads // choice.heads
-    boundaries = batch * items if choice.split else choice.programs - 1
+    by_item = choice.split > 0 or batch * items < choice.programs
+    boundaries = batch * items if by_item else choice.programs - 1
     if boundaries:
         backends.kernel_module("combine").combine[(boundaries, -(-choice.item_rows // choice.combine_rows))](
             **shared,
             ITEMS=items,
             ROWS=choice.item_rows,
             ROWS_P2=choice.combine_rows,
+            BY_ITEM=by_item,
             CHUNK=choice.combine_chunk,
             WAIT=dependent,
             num_warps=choice.combine_warps,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pagefault.attention.views import PagedView
 
 # Tokens a program reads; 16-byte loads either way. A measurement takes the fastest of these.
-FLOOR_TOKENS = (8, 16, 32, 64)
+FLOOR_TOKENS = (4, 8, 16)
 
 
 def read_floor(view: PagedView, checksums: Tensor, tokens: int) -> None:

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 
+from pagefault.attention import backend as backends
+from pagefault.attention.choose import most_partial_rows
 from pagefault.errors import InputError
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from pagefault.attention.choose import Choice
 
 
 class DecodeWorkspace:
-    """Scratch memory of `paged_decode`: partial outputs and their log-sum-exps, fp32.
+    """Scratch memory of `paged_decode`: partial sums of values, fp32, and what they were scaled by.
 
     One workspace serves any number of calls on one stream, one after another; two streams need two. It
-    grows when a call needs more, which a captured graph must not see: call once with the largest shapes
-    before capture, or give `rows` and `head_dim`.
+    never grows, so that a captured graph can rely on it.
 
     Args:
         device: Where the kernels run.
@@ -27,28 +21,57 @@ class DecodeWorkspace:
         head_dim: Width of a partial result.
     """
 
-    def __init__(self, device: torch.device | str, rows: int = 0, head_dim: int = 1) -> None:
-        self.device = torch.device(device)
-        self.partials: Tensor = torch.empty(rows * head_dim, dtype=torch.float32, device=self.device)
-        self.partial_lse: Tensor = torch.empty(rows, dtype=torch.float32, device=self.device)
+    def __init__(self, device: torch.device | str, rows: int, head_dim: int) -> None:
+        self.partials = torch.empty(rows * head_dim, dtype=torch.float32, device=device)
+        # Highest logit and sum of weights of each row.
+        self.partial_stats = torch.empty(2 * rows, dtype=torch.float32, device=device)
 
     @classmethod
-    def for_choice(cls, choice: Choice, head_dim: int, device: torch.device) -> DecodeWorkspace:
-        """Just what one choice of kernel needs."""
-        return cls(device, choice.partial_rows, head_dim)
+    def for_decode(
+        cls,
+        *,
+        heads: int,
+        kv_heads: int,
+        head_dim: int,
+        device: torch.device | str,
+        split_tokens: int | None = None,
+        batch: int = 0,
+        max_tokens: int = 0,
+    ) -> DecodeWorkspace:
+        """Enough for every batch of these heads; fixed splits need to know the largest batch too.
 
-    def reserve(self, rows: int, head_dim: int) -> None:
-        """Grows to at least this size; what is large enough is left alone.
+        Args:
+            heads: Query heads.
+            kv_heads: KV heads.
+            head_dim: Values a head.
+            device: Where the kernels run.
+            split_tokens: As in `paged_decode`.
+            batch: The largest batch; only with `split_tokens`.
+            max_tokens: The most tokens a table can name; only with `split_tokens`.
+
+        Returns:
+            A workspace, some megabytes large.
+        """
+        rows = most_partial_rows(
+            heads=heads,
+            kv_heads=kv_heads,
+            head_dim=head_dim,
+            multiprocessors=backends.multiprocessors(torch.device(device)),
+        )
+        if split_tokens is not None:
+            rows = batch * heads * -(-max_tokens // split_tokens)
+        return cls(device, rows, head_dim)
+
+    def check(self, rows: int, head_dim: int, device: torch.device) -> None:
+        """That it can hold this much.
 
         Raises:
-            InputError: It would have to grow while a CUDA graph is being captured.
+            InputError: It cannot, or lies on another device.
         """
-        if self.partials.numel() >= rows * head_dim and self.partial_lse.numel() >= rows:
-            return
-        if self.device.type == "cuda" and torch.cuda.is_current_stream_capturing():
+        if self.partials.device != device:
+            raise InputError(f"workspace: expected on {device}, given on {self.partials.device}")
+        if self.partials.numel() < rows * head_dim or self.partial_stats.numel() < 2 * rows:
             raise InputError(
-                f"workspace: expected {rows} rows of {head_dim}, given {self.partial_lse.numel()} rows; "
-                "it cannot grow during a graph capture: call once with these shapes before"
+                f"workspace: expected room for {rows} rows of {head_dim}, given {self.partials.numel()} values and "
+                f"{self.partial_stats.numel() // 2} rows; make it with DecodeWorkspace.for_decode"
             )
-        self.partials = torch.empty(rows * head_dim, dtype=torch.float32, device=self.device)
-        self.partial_lse = torch.empty(rows, dtype=torch.float32, device=self.device)

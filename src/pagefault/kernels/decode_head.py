@@ -23,7 +23,7 @@ def decode_head(
     out,
     lse,
     partials,
-    partial_lse,
+    partial_stats,
     k_scale,
     v_scale,
     slopes,
@@ -158,25 +158,22 @@ def decode_head(
                         weights.to(vals.dtype), vals, values * shrink[:, None], input_precision="ieee"
                     )
                 highest = higher
-            whole = (lo == 0) & (hi == units)
-            sink = None
-            if sinks is not None:
-                # A piece leaves the sink to the combine: 2^-inf adds nothing.
-                sink = tl.where(whole, tl.load(sinks + head, mask=in_group, other=0.0), float("-inf"))
-            factor, row_lse = close_softmax(highest, total, sink)
-            values *= factor[:, None]
             if FP8:
                 value_scale = tl.load(v_scale + kv_head * stride_scale)
                 values *= value_scale
-                values_odd *= factor[:, None] * value_scale
+                values_odd *= value_scale
             inside = in_group[:, None] & (out_dims < HEAD_DIM)[None, :]
-            if whole:
-                out_row = (
-                    out + row.to(tl.int64) * stride_out + head[:, None] * stride_out_head + out_dims[None, :]
-                )
-                tl.store(out_row, values.to(out.dtype.element_ty), mask=inside)
+            if (lo == 0) & (hi == units):
+                sink = None
+                if sinks is not None:
+                    sink = tl.load(sinks + head, mask=in_group, other=0.0)
+                factor, row_lse = close_softmax(highest, total, sink)
+                out_row = out + row.to(tl.int64) * stride_out
+                out_at = head[:, None] * stride_out_head + out_dims[None, :]
+                tl.store(out_row + out_at, (values * factor[:, None]).to(out.dtype.element_ty), mask=inside)
                 if FP8:
-                    tl.store(out_row + 1, values_odd.to(out.dtype.element_ty), mask=inside)
+                    odd_values = (values_odd * factor[:, None]).to(out.dtype.element_ty)
+                    tl.store(out_row + out_at + 1, odd_values, mask=inside)
                 if lse is not None:
                     tl.store(lse + row * (KV_HEADS * GROUP) + head, row_lse, mask=in_group)
             else:
@@ -186,7 +183,8 @@ def decode_head(
                 tl.store(piece, values, mask=inside)
                 if FP8:
                     tl.store(piece + 1, values_odd, mask=inside)
-                tl.store(partial_lse + rows, row_lse, mask=in_group)
+                tl.store(partial_stats + rows * 2, highest, mask=in_group)
+                tl.store(partial_stats + rows * 2 + 1, total, mask=in_group)
         work += end - begin
         if (end == units + extra) & (kv_head == KV_HEADS - 1):
             row_start += KV_HEADS * (units + extra)

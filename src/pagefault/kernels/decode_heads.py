@@ -23,7 +23,7 @@ def decode_heads(
     out,
     lse,
     partials,
-    partial_lse,
+    partial_stats,
     slopes,
     sinks,
     scale,
@@ -143,27 +143,24 @@ def decode_heads(
                     weights.to(vals.dtype), vals, values * shrink[:, :, None], input_precision="ieee"
                 )
                 highest = higher
-            whole = (lo == 0) & (hi == units)
-            sink = None
-            if sinks is not None:
-                # A piece leaves the sink to the combine: 2^-inf adds nothing.
-                sink = tl.where(
-                    whole, tl.load(sinks + head, mask=in_group[None, :], other=0.0), float("-inf")
+            if (lo == 0) & (hi == units):
+                sink = None
+                if sinks is not None:
+                    sink = tl.load(sinks + head, mask=in_group[None, :], other=0.0)
+                factor, row_lse = close_softmax(highest, total, sink)
+                out_row = out + row.to(tl.int64) * stride_out
+                out_at = head[:, :, None] * stride_out_head + dims[None, None, :]
+                tl.store(
+                    out_row + out_at, (values * factor[:, :, None]).to(out.dtype.element_ty), mask=inside
                 )
-            factor, row_lse = close_softmax(highest, total, sink)
-            values *= factor[:, :, None]
-            if whole:
-                out_at = (
-                    row.to(tl.int64) * stride_out + head[:, :, None] * stride_out_head + dims[None, None, :]
-                )
-                tl.store(out + out_at, values.to(out.dtype.element_ty), mask=inside)
                 if lse is not None:
                     tl.store(lse + row * (KV_HEADS * GROUP) + head, row_lse, mask=in_group[None, :])
             else:
                 slot = work if SPLIT > 0 else program * 2 + (lo == 0).to(tl.int32)
                 rows = slot.to(tl.int64) * (HEADS * GROUP) + heads[:, None] * GROUP + group[None, :]
                 tl.store(partials + rows[:, :, None] * HEAD_DIM + dims[None, None, :], values, mask=inside)
-                tl.store(partial_lse + rows, row_lse, mask=in_group[None, :])
+                tl.store(partial_stats + rows * 2, highest, mask=in_group[None, :])
+                tl.store(partial_stats + rows * 2 + 1, total, mask=in_group[None, :])
         work += end - begin
         if (end == units + extra) & (item == ITEMS - 1):
             row_start += ITEMS * (units + extra)

@@ -1,0 +1,42 @@
+"""Small calls of every kernel, for ``compute-sanitizer --tool memcheck python tests/kernels/memcheck.py``.
+
+Run with ``PYTORCH_NO_CUDA_MEMORY_CACHING=1``, so that each tensor is an allocation of its own and a read past
+its end is seen.
+"""
+
+# ruff: noqa: T201  # a program of its own
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import torch
+
+from kernels.decode_cases import Case, judge
+from kernels.frame_cases import FRAME_CHECKS
+from pagefault.attention import PagedKV, read_floor
+
+
+def main() -> None:
+    cases = [
+        Case("one head", (5, 0, 33, 300), 2, 3, 80, 16, "bf16"),
+        Case("many heads", (300, 37, 0, 16), 8, 4, 128, 16, "bf16", heads_at_once=4),
+        Case("fp8", (300, 37, 0, 16), 2, 4, 128, 16, "fp8"),
+    ]
+    for case in cases:
+        judged = judge(case, "cuda", "triton")
+        print(case.name, "ok" if judged.error <= judged.budget else f"WRONG {judged}")
+    for name, check in FRAME_CHECKS.items():
+        print(name, check("cuda") or "ok")
+    pool = torch.randn(4, 2, 16, 2, 64, device="cuda")
+    table = torch.tensor([[3, 1]], dtype=torch.int32, device="cuda")
+    view = PagedKV(pool[:, 0], pool[:, 1], table, torch.tensor([21], dtype=torch.int32, device="cuda"))
+    read_floor(view, torch.zeros(4, dtype=torch.int32, device="cuda"), 16)
+    torch.cuda.synchronize()
+    print("floor ok")
+
+
+if __name__ == "__main__":
+    main()
