@@ -82,12 +82,19 @@ class Weights:
         active: Those that one token uses (all of them, unless the model is a mixture of experts).
         bytes: Size as stored by the checkpoint.
         formula: How the bytes came about, for people.
+        lookup: Parameters of an input embedding that is not also the output layer: a step reads a few rows of it
+            and multiplies with none.
+        experts: Routed experts a layer; 0 without a mixture of experts.
+        experts_per_token: How many of them a token goes through.
     """
 
     parameters: int
     active: int
     bytes: int
     formula: str
+    lookup: int = 0
+    experts: int = 0
+    experts_per_token: int = 0
 
 
 @dataclass(frozen=True)
