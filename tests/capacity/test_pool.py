@@ -125,7 +125,7 @@ def test_windows_and_state() -> None:
     layout = CacheLayout(
         (LayoutPart("full", 100), LayoutPart("sliding", 10, 32)), (StatePart("mamba", 7, "7 B"),)
     )
-    report = measure([20, 200], 16, pool_blocks=100, max_len=256, layout=layout)
+    report = measure([20, 200], 16, pool_blocks=None, max_len=256, layout=layout)
     # 20 tokens: 2 blocks of both; 200: 13 full ones, and of 32 tokens at most ⌈31/16⌉ + 1 = 3
     assert report.paged.reserved_bytes == (2 + 13) * 16 * 100 + (2 + 3) * 16 * 10 + 2 * 7
     assert report.naive.reserved_bytes == 2 * (256 * 100 + 32 * 10 + 7)
@@ -160,3 +160,18 @@ def test_bad_input(change: dict[str, Any], message: str) -> None:
     lengths, block_size = arguments.pop("lengths"), arguments.pop("block_size")
     with pytest.raises(InputError, match=message):
         measure(lengths, block_size, **arguments)
+
+
+def test_a_pool_in_blocks_needs_layers_that_agree() -> None:
+    layout = CacheLayout((LayoutPart("full", 100), LayoutPart("sliding", 10, 32)))
+    assert not layout.uniform
+    with pytest.raises(InputError, match="give a budget in bytes"):
+        measure([20], 16, pool_blocks=100, max_len=256, layout=layout)
+
+
+def test_naive_capacity_of_a_windowed_model_reserves_the_window() -> None:
+    layout = CacheLayout((LayoutPart("sliding", 10, 32),))
+    report = measure([20, 200], 16, pool_blocks=12, max_len=256, layout=layout)
+    assert report.naive_capacity == 12 * 16 // 32
+    assert report.blocks_used == 2 + 3
+    assert report.paged_capacity == 4

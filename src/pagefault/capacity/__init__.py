@@ -2,6 +2,17 @@
 
 from __future__ import annotations
 
+from pagefault.capacity.budget import (
+    DEFAULT_OVERHEAD,
+    DEFAULT_UTILIZATION,
+    BudgetLine,
+    Fit,
+    MemoryBudget,
+    fit,
+    given_budget,
+    gpu_budget,
+    longest_sequence,
+)
 from pagefault.capacity.dtypes import KV_DTYPES, KVDtype, find_dtype
 from pagefault.capacity.gpus import GPUS, Gpu, HostLink, find_gpu
 from pagefault.capacity.layout import (
@@ -17,6 +28,7 @@ from pagefault.capacity.layout import (
 )
 from pagefault.capacity.pool import (
     DEMO_BYTES_PER_TOKEN,
+    DEMO_LAYOUT,
     SWEEP_BLOCK_SIZES,
     PoolReport,
     Reserved,
@@ -27,17 +39,23 @@ from pagefault.capacity.pool import (
 from pagefault.capacity.shapes import FixedState, KVGroup, ModelShape, Weights
 
 __all__ = [
+    "DEFAULT_OVERHEAD",
+    "DEFAULT_UTILIZATION",
     "DEMO_BYTES_PER_TOKEN",
+    "DEMO_LAYOUT",
     "GPUS",
     "KV_DTYPES",
     "SWEEP_BLOCK_SIZES",
+    "BudgetLine",
     "CacheLayout",
+    "Fit",
     "FixedState",
     "Gpu",
     "HostLink",
     "KVDtype",
     "KVGroup",
     "LayoutPart",
+    "MemoryBudget",
     "ModelShape",
     "PoolReport",
     "Reserved",
@@ -50,6 +68,10 @@ __all__ = [
     "check_tp",
     "find_dtype",
     "find_gpu",
+    "fit",
+    "given_budget",
+    "gpu_budget",
+    "longest_sequence",
     "measure",
     "plain_layout",
     "sequence_ceiling",

@@ -39,20 +39,23 @@ class LayoutPart:
     formula: str = ""
 
     def blocks(self, tokens: NDArray[np.int64], block_size: int) -> NDArray[np.int64]:
-        """Blocks that sequences of so many tokens hold at most: int64, shape as `tokens`.
+        """Blocks that sequences of so many tokens hold at most: int64, shape as `tokens`."""
+        blocks = -(-tokens // block_size)
+        ceiling = self.ceiling_blocks(block_size)
+        return blocks if ceiling is None else np.minimum(blocks, ceiling)
+
+    def ceiling_blocks(self, block_size: int) -> int | None:
+        """Blocks that a sequence of any length holds at most, or None.
 
         A window slides over block boundaries, so `window` tokens touch up to
         ``ceil((window − 1) / block_size) + 1`` blocks; a chunk begins where the last one ended, so it touches
         ``ceil(window / block_size)``, and one more where blocks do not divide chunks.
         """
-        blocks = -(-tokens // block_size)
         if self.window is None:
-            return blocks
+            return None
         if self.kind == "chunked" and self.window % block_size == 0:
-            ceiling = self.window // block_size
-        else:
-            ceiling = -(-(self.window - 1) // block_size) + 1
-        return np.minimum(blocks, ceiling)
+            return self.window // block_size
+        return -(-(self.window - 1) // block_size) + 1
 
     def stored(self, tokens: NDArray[np.int64]) -> NDArray[np.int64]:
         """Tokens that sequences of so many tokens still need: int64, shape as `tokens`."""
@@ -106,6 +109,12 @@ class CacheLayout:
         """Whether any part stops growing."""
         return any(part.window is not None for part in self.parts)
 
+    @property
+    def uniform(self) -> bool:
+        """Whether every layer holds the same number of blocks, so that a pool is a number of blocks."""
+        kept = {(part.window, part.kind == "chunked" and part.window is not None) for part in self.parts}
+        return len(kept) == 1 and not self.states
+
     def window_ceiling(self, block_size: int) -> int:
         """Bytes a sequence holds at most, in whole blocks, in the parts that have a window; 0 without any."""
         parts = CacheLayout(tuple(part for part in self.parts if part.window is not None))
@@ -157,15 +166,15 @@ def check_block_size(block_size: int) -> None:
         )
 
 
-def plain_layout(bytes_per_token: int) -> CacheLayout:
-    """A cache of which nothing is known but its bytes a token.
+def plain_layout(bytes_per_token: int, formula: str = "") -> CacheLayout:
+    """A cache of which nothing is known but its bytes a token (and, for people, how they came about).
 
     Raises:
         InputError: `bytes_per_token` is below 1.
     """
     if bytes_per_token < 1:
         raise InputError(f"bytes a token is {bytes_per_token}, expected 1 or more")
-    return CacheLayout((LayoutPart("full", bytes_per_token),))
+    return CacheLayout((LayoutPart("full", bytes_per_token, formula=formula),))
 
 
 def cache_layout(shape: ModelShape, dtype: KVDtype, tp: int = 1) -> CacheLayout:

@@ -19,6 +19,8 @@ SWEEP_BLOCK_SIZES = tuple(2**power for power in range(9))
 DEMO_BYTES_PER_TOKEN = 512
 """One layer, one head of 64, K and V in float32: the write-up's shape."""
 
+DEMO_LAYOUT = plain_layout(DEMO_BYTES_PER_TOKEN, "2 (K, V) × 1 layer × 1 head × 64 × 4 B (float32)")
+
 
 @dataclass(frozen=True)
 class Reserved:
@@ -50,8 +52,8 @@ class PoolReport:
         paged: Whole blocks of each sequence.
         naive: `max_len` tokens for each.
         fragmentation_tokens: Tokens reserved in whole blocks but not stored, over all sequences.
-        naive_capacity: Sequences of `max_len` that a contiguous cache fits in the pool:
-            ``pool_blocks · block_size // max_len``; None without a pool.
+        naive_capacity: Sequences of `max_len` that a contiguous cache fits in the pool's memory (without windows
+            ``pool_blocks · block_size // max_len``); None without a pool.
     """
 
     block_size: int
@@ -155,9 +157,16 @@ def measure(
     if pool_blocks is not None and pool_blocks < 1:
         raise InputError(f"pool is {pool_blocks} blocks, expected 1 or more")
     layout = layout or plain_layout(bytes_per_token)
+    if pool_blocks is not None and not layout.uniform:
+        raise InputError(
+            "a pool in blocks needs layers that all hold the same number of blocks; this model has windows in "
+            "some layers or a fixed state: give a budget in bytes"
+        )
     stored, paged = int(layout.stored(checked).sum()), int(layout.paged(checked, block_size).sum())
-    naive = len(checked) * layout.contiguous_bytes(max_len)
+    one_naive = layout.contiguous_bytes(max_len)
+    naive = len(checked) * one_naive
     blocks = layout.blocks(checked, block_size)
+    block_bytes = block_size * layout.bytes_per_token
     return PoolReport(
         block_size=block_size,
         num_seqs=len(checked),
@@ -171,7 +180,7 @@ def measure(
         paged=Reserved(paged, stored / paged),
         naive=Reserved(naive, stored / naive),
         fragmentation_tokens=_fragmentation(checked, block_size),
-        naive_capacity=None if pool_blocks is None else pool_blocks * block_size // max_len,
+        naive_capacity=None if pool_blocks is None else pool_blocks * block_bytes // one_naive,
     )
 
 
