@@ -92,6 +92,12 @@ class StepCost:
         linear = max(self.linear_compute, self.linear_memory)
         return linear + self.attention_compute + self.attention_memory + self.swap + self.overhead
 
+    @property
+    def arithmetic(self) -> float:
+        """Of this, what arithmetic takes and not memory."""
+        linear = self.linear_compute if self.linear_compute > self.linear_memory else 0.0
+        return linear + self.attention_compute
+
 
 class RooflineCost:
     """A step's time from the model's shape and the GPU's peaks.
@@ -148,6 +154,7 @@ class RooflineCost:
         self._bandwidth = gpu.bandwidth * self.efficiency.bandwidth / 1e9  # bytes a ns
         self._compute = gpu.flops_16 * self.efficiency.compute / 1e9  # operations a ns
         self._link = gpu.host_bytes_per_s * self.efficiency.host_link / 1e9
+        self.spent_ns = self.arithmetic_ns = 0.0  # over all steps asked for
 
     def parts(self, plan: StepPlan) -> StepCost:
         """A step's time by what it is spent on."""
@@ -170,7 +177,16 @@ class RooflineCost:
 
     def step_ns(self, plan: StepPlan) -> int:
         """See `simulator.CostModel`."""
-        return max(1, round(self.parts(plan).total))
+        parts = self.parts(plan)
+        total = parts.total
+        self.spent_ns += total
+        self.arithmetic_ns += parts.arithmetic
+        return max(1, round(total))
+
+    @property
+    def compute_share(self) -> float:
+        """Share of the time of all steps so far that arithmetic took, not memory, links or overhead."""
+        return self.arithmetic_ns / self.spent_ns if self.spent_ns else 0.0
 
     def recompute_ns(self, tokens: int) -> int:
         """Nanoseconds to prefill so many tokens again, for `scheduling.PreemptionCosts`."""
