@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from dataclasses import dataclass, field
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -160,8 +161,7 @@ class RooflineCost:
         """A step's time by what it is spent on."""
         prefill, decode = plan.prefill, plan.decode
         tokens = plan.tokens
-        touched = self._experts * (1 - (1 - self._unrouted) ** tokens) if self._experts else 0.0
-        weight_bytes = self._dense_bytes + touched * self._expert_bytes if tokens else 0.0
+        weight_bytes = self._dense_bytes + self._touched(tokens) * self._expert_bytes if tokens else 0.0
         contexts = float(decode.starts.sum()) + len(decode)
         pairs = float((prefill.counts * (prefill.starts + (prefill.counts + 1) / 2)).sum())
         swapped = (len(plan.swap_out) + len(plan.swap_in)) * self._block_size * self.kv_bytes
@@ -187,6 +187,19 @@ class RooflineCost:
     def compute_share(self) -> float:
         """Share of the time of all steps so far that arithmetic took, not memory, links or overhead."""
         return self.arithmetic_ns / self.spent_ns if self.spent_ns else 0.0
+
+    def alone_ns(self, tokens: int) -> int:
+        """Nanoseconds of a step that does nothing but a prompt (or, with 1, a decode) of so many tokens."""
+        linear = max(
+            tokens * self._flops_token / self._compute,
+            (self._dense_bytes + self._touched(tokens) * self._expert_bytes) / self._bandwidth,
+        )
+        pairs = tokens * (tokens + 1) / 2 * self._flops_pair / self._compute
+        return round(linear + pairs + self.efficiency.step_ns + self.efficiency.sequence_ns)
+
+    def _touched(self, tokens: int) -> float:
+        """Experts of a layer that so many tokens hit, in expectation."""
+        return self._experts * (1 - (1 - self._unrouted) ** tokens) if self._experts else 0.0
 
     def recompute_ns(self, tokens: int) -> int:
         """Nanoseconds to prefill so many tokens again, for `scheduling.PreemptionCosts`."""
@@ -246,3 +259,36 @@ def check_one_group(model: ModelShape) -> None:
             f"({', '.join(windows or kinds)}): one page table a sequence cannot serve it; simulate a model whose "
             "layers all keep full attention, and size this one with pagefault calc"
         )
+
+
+def read_cost_table(path: str) -> TableCost:
+    """A measured profile from a CSV file with the columns ``tokens,step_us`` and, if wanted, a line ``kv,ns_a_token``.
+
+    Raises:
+        InputError: The file cannot be read or a line is broken; the message names the line.
+    """
+    try:
+        with Path(path).open(encoding="utf-8") as lines:
+            rows = [line.strip().split(",") for line in lines]
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot read the cost table {path}: {error}") from error
+    if not rows or [cell.strip() for cell in rows[0]] != ["tokens", "step_us"]:
+        raise InputError(
+            f"{path}: expected the header tokens,step_us; got {','.join(rows[0]) if rows else 'nothing'}"
+        )
+    tokens, steps, kv_ns = [], [], 0.0
+    for number, row in enumerate(rows[1:], start=2):
+        try:
+            if row == [""]:
+                continue
+            name, value = row
+            if name == "kv":
+                kv_ns = float(value)
+            else:
+                tokens.append(int(name))
+                steps.append(round(float(value) * 1000))
+        except ValueError:
+            raise InputError(
+                f"{path}:{number}: expected two numbers, tokens,step_us; got {','.join(row)}"
+            ) from None
+    return TableCost(tokens, steps, kv_ns)

@@ -33,7 +33,7 @@ def simulate(
     cost: CostModel,
     *,
     progress: Callable[[int, int], None] | None = None,
-    after_step: Callable[[StepPlan, int], None] | None = None,
+    after_step: Callable[[StepPlan, int, Scheduler], None] | None = None,
 ) -> SimResult:
     """Run until every request has ended.
 
@@ -44,7 +44,7 @@ def simulate(
         source: Sends the requests.
         cost: Says how long each step takes.
         progress: Called after each step with (requests ended, simulated time in ns).
-        after_step: Called with each plan and the time its step ends, before it is committed.
+        after_step: Called with each plan, the time its step ends and the scheduler, before it is committed.
 
     Returns:
         What happened. An interrupt (Ctrl-C) ends the run early and gives what there is, marked incomplete.
@@ -58,7 +58,7 @@ def simulate(
     try:
         while run.advance():
             if after_step is not None and run.plan is not None:
-                after_step(run.plan, run.step_ends_ns)
+                after_step(run.plan, run.step_ends_ns, scheduler)
             if progress is not None:
                 progress(run.ended, run.now_ns)
         complete = True

@@ -1,0 +1,267 @@
+"""The other half of `pagefault sim`: real traffic on a model and a GPU."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from pagefault.cli.console import atomic_file, emit_json, note, progress
+from pagefault.cli.sim_options import CLASSIC_ONLY, check_writable, picked, refuse
+from pagefault.cli.sim_view import show_limit, show_run
+from pagefault.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pagefault.capacity import Gpu, KVDtype, MemoryBudget, ModelShape
+    from pagefault.sim import CostModel, ServingSetup, ServingSummary, SimResult, Slo
+    from pagefault.workload import Workload
+
+GIB = 2**30
+DEFAULT_WATERMARK = 0.01
+
+
+@dataclass(frozen=True)
+class Server:
+    """What is simulated, for the first lines of the output.
+
+    Attributes:
+        model: The model.
+        gpu: One of its GPUs.
+        tp: How many of them.
+        budget: Where the pool's size comes from; None if it was given in blocks.
+        setup: Pool, scheduler and cost.
+    """
+
+    model: ModelShape
+    gpu: Gpu
+    tp: int
+    budget: MemoryBudget | None
+    setup: ServingSetup
+
+
+def run(given: Mapping[str, Any]) -> None:
+    """Replay the trace and print what it was like."""
+    refuse(given, CLASSIC_ONLY, "belongs to the classic experiment; leave --trace out, or it")
+    for name in ("model", "gpu"):
+        if name not in given:
+            raise InputError(f"--trace needs --{name}: time comes from the model's shape and the GPU's peaks")
+    if "events" in given:
+        check_writable(given["events"])
+    server = _server(given)
+    workload, about = _workload(given)
+    _check_slo(server, workload)
+    if given["find_limit"]:
+        _find_limit(server, workload, given)
+        return
+    scale = given.get("scale", 1.0)
+    result, summary = _replay(server, workload.scaled(scale), given.get("events"), about)
+    for request, reason in result.refused[:1]:
+        note(f"{len(result.refused):,} requests can never be served; the first is {request.id}: {reason}")
+    if not result.complete:
+        note(f"interrupted: the figures are those of the first {result.end_ns / 1e9:,.1f} simulated seconds")
+    if given["as_json"]:
+        emit_json({**about, "scale": scale, **_server_json(server), **asdict(summary)})
+    else:
+        show_run(server, scale, summary)
+    if not result.complete:
+        raise KeyboardInterrupt
+
+
+def _workload(given: Mapping[str, Any]) -> tuple[Workload, dict[str, Any]]:
+    from pagefault.workload import read_trace
+
+    with progress("reading") as update:
+        found = read_trace(
+            given["trace"],
+            skip_bad=given["skip_bad"],
+            progress=lambda done, total, rows: update(done, total, f"{rows:,} requests"),
+        )
+    for text in found.notes:
+        note(text)
+    workload = found.workload
+    if "requests" in given:
+        if given["requests"] < 1:
+            raise InputError(f"--requests is {given['requests']}; expected at least 1")
+        workload = workload.head(given["requests"])
+    return workload, {"trace": found.source, "format": found.format, "requests_in_trace": len(found.workload)}
+
+
+def _server(given: Mapping[str, Any]) -> Server:
+    from pagefault.capacity import check_block_size, find_dtype, find_gpu, load_model
+    from pagefault.sim import ServingSetup
+    from pagefault.sim.costs import check_one_group
+
+    model, gpu, tp = load_model(given["model"]), find_gpu(given["gpu"]), given.get("tp", 1)
+    check_one_group(model)
+    dtype = find_dtype(given.get("kv_dtype") or model.dtype)
+    block_size = given.get("block_size", 16)
+    check_block_size(block_size)
+    budget, pool_blocks = _pool(given, model, gpu, tp, dtype, block_size)
+    setup = ServingSetup(
+        config=_config(given, model, pool_blocks * block_size),
+        pool_blocks=pool_blocks,
+        block_size=block_size,
+        host_blocks=_host_blocks(given, pool_blocks),
+        prefix_caching=given["prefix_caching"],
+        make_cost=_cost(given, model, gpu, tp, dtype, block_size),
+        slo=_slo(given),
+    )
+    return Server(model, gpu, tp, budget, setup)
+
+
+def _pool(
+    given: Mapping[str, Any], model: ModelShape, gpu: Gpu, tp: int, dtype: KVDtype, block_size: int
+) -> tuple[MemoryBudget | None, int]:
+    from pagefault.capacity import bytes_per_token, gpu_budget
+
+    if "pool_blocks" in given:
+        refuse(
+            given,
+            ("gpu_memory_utilization", "overhead_gib"),
+            "sizes the pool, and --pool-blocks does too; give one",
+        )
+        if given["pool_blocks"] < 1:
+            raise InputError(f"--pool-blocks is {given['pool_blocks']}; expected at least 1")
+        return None, given["pool_blocks"]
+    weights, overhead = given.get("weights_gib"), given.get("overhead_gib")
+    budget = gpu_budget(
+        gpu,
+        model,
+        **({"utilization": given["gpu_memory_utilization"]} if "gpu_memory_utilization" in given else {}),
+        tp=tp,
+        weights_bytes=None if weights is None else round(weights * GIB),
+        overhead_bytes=None if overhead is None else round(overhead * GIB),
+    )
+    block = block_size * bytes_per_token(model, dtype, tp)
+    if budget.bytes < block:
+        raise InputError(
+            f"{budget.bytes:,} bytes are left for the cache, less than one block of {block:,}; see calc"
+        )
+    return budget, int(budget.bytes // block)
+
+
+def _host_blocks(given: Mapping[str, Any], pool_blocks: int) -> int:
+    swaps = given.get("preempt") in ("swap", "cheaper")
+    if "host_blocks" in given and not swaps:
+        raise InputError("--host-blocks is for --preempt swap or cheaper")
+    return int(given.get("host_blocks", pool_blocks)) if swaps else 0
+
+
+def _config(given: Mapping[str, Any], model: ModelShape, pool_tokens: int) -> Any:
+    from pagefault.scheduling import SchedulerConfig
+
+    longest = given.get("max_model_len", min(model.max_position or pool_tokens, pool_tokens))
+    return SchedulerConfig(
+        **picked(given, "admission", "victim", "preempt", "policy", "max_num_seqs", "max_num_batched_tokens"),
+        watermark=given.get("watermark", DEFAULT_WATERMARK),
+        max_model_len=longest,
+    )
+
+
+def _cost(
+    given: Mapping[str, Any], model: ModelShape, gpu: Gpu, tp: int, dtype: KVDtype, block_size: int
+) -> Callable[[], CostModel]:
+    from pagefault.sim import Efficiency, RooflineCost, read_cost_table
+
+    if "cost_table" in given:
+        measured = read_cost_table(given["cost_table"])
+        return lambda: measured
+    shares = {"bandwidth": "bandwidth_efficiency", "compute": "compute_efficiency"}
+    times = {"step_ns": "step_us", "sequence_ns": "sequence_us"}
+    efficiency = Efficiency(
+        **{name: given[flag] for name, flag in shares.items() if flag in given},
+        **{name: round(given[flag] * 1000) for name, flag in times.items() if flag in given},
+    )
+    cost = lambda: RooflineCost(model, gpu, block_size, tp, dtype, efficiency)  # noqa: E731
+    cost()  # refuses now what it cannot cost
+    return cost
+
+
+def _slo(given: Mapping[str, Any]) -> Slo:
+    from pagefault.sim import Slo
+
+    if given["find_limit"] and not ("slo_ttft" in given or "slo_tpot" in given):
+        raise InputError(
+            "--find-limit needs a promise to keep; give --slo-ttft or --slo-tpot, in milliseconds"
+        )
+    return Slo(
+        ttft_s=given["slo_ttft"] / 1000 if "slo_ttft" in given else None,
+        tpot_s=given["slo_tpot"] / 1000 if "slo_tpot" in given else None,
+        share=given.get("slo_share", 0.9),
+    )
+
+
+def _check_slo(server: Server, workload: Workload) -> None:
+    from pagefault.sim import RooflineCost, check_slo
+
+    cost = server.setup.make_cost()
+    if isinstance(cost, RooflineCost):
+        check_slo(server.setup.slo, cost, workload)
+
+
+def _replay(
+    server: Server, workload: Workload, events: str | None, about: dict[str, Any]
+) -> tuple[SimResult, ServingSummary]:
+    from pagefault.sim import EventLog, serve
+
+    setup = server.setup
+    with ExitStack() as stack:
+        update = stack.enter_context(progress("simulating"))
+
+        def tell(ended: int, now_ns: int) -> None:
+            if ended % 16 == 0:
+                update(ended, len(workload), f"{ended:,} requests, {now_ns / 1e9:,.0f} s simulated")
+
+        if events is None:
+            return serve(workload, setup, progress=tell)
+        stream = stack.enter_context(atomic_file(events))
+        about = {**about, "model": server.model.name, "gpu": server.gpu.name, "tp": server.tp}
+        log = EventLog(stream.write, about, setup.config, setup.pool_blocks, setup.block_size)
+        result, summary = serve(workload, setup, progress=tell, listener=log.sequence, after_step=log.step)
+        log.end(result)
+        return result, summary
+
+
+def _find_limit(server: Server, workload: Workload, given: Mapping[str, Any]) -> None:
+    from pagefault.sim import find_limit, serve
+
+    refuse(given, ("events", "scale"), "is about one run, and --find-limit makes many; give one of them")
+    setup = server.setup
+
+    def at(scale: float) -> ServingSummary:
+        with progress(f"{scale:.3g} × the rate") as update:
+            result, summary = serve(
+                workload.scaled(scale),
+                setup,
+                progress=lambda ended, now: update(ended, len(workload), f"{now / 1e9:,.0f} s"),
+            )
+        if not result.complete:
+            raise KeyboardInterrupt
+        note(f"{scale:.3f} × the rate, {summary.arrival_rate:.2f} requests/s: {100 * summary.good:.1f}% good")
+        return summary
+
+    scale, summary = find_limit(at, setup.slo)
+    if given["as_json"]:
+        emit_json(
+            {
+                "limit_scale": scale,
+                "limit_rate": summary.arrival_rate,
+                **_server_json(server),
+                **asdict(summary),
+            }
+        )
+    else:
+        show_limit(server, scale, summary)
+
+
+def _server_json(server: Server) -> dict[str, Any]:
+    return {
+        "model": server.model.name,
+        "gpu": server.gpu.name,
+        "tp": server.tp,
+        "pool_blocks": server.setup.pool_blocks,
+        "block_size": server.setup.block_size,
+        "config": asdict(server.setup.config),
+    }
