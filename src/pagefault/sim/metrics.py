@@ -85,6 +85,8 @@ class ServingSummary:
         goodput: Good requests a second.
         kv_usage: Share of the pool in use, mean over time while the machine was busy.
         kv_usage_peak: Largest of it.
+        utilization: Tokens of running sequences over the room in used frames, in the mean; above 1 where
+            prefixes are shared, far below 1 where room is reserved.
         running: Sequences that hold frames, mean over busy time.
         waiting: Sequences in line, mean over busy time.
         stalled_share: Row-steps that wanted to compute and got no frame, of all.
@@ -114,6 +116,7 @@ class ServingSummary:
     goodput: float
     kv_usage: float
     kv_usage_peak: float
+    utilization: float
     running: float
     waiting: float
     stalled_share: float
@@ -188,6 +191,7 @@ def summarize_run(
         goodput=_ratio(int(good.sum()), duration),
         kv_usage=over_time("used_frames") / result.pager.num_blocks,
         kv_usage_peak=float(used.max()) / result.pager.num_blocks if used.size else 0.0,
+        utilization=_ratio(over_time("tokens"), over_time("used_frames") * result.pager.block_size),
         running=over_time("running"),
         waiting=over_time("waiting"),
         stalled_share=_ratio(int(steps.column("stalled").sum()), rows),
@@ -223,14 +227,16 @@ def verdict(summary: ServingSummary, config: SchedulerConfig) -> str:
 
     1. ``thrashing``: more than a tenth of the computed tokens had been computed before, or sequences were
        preempted more often than once each: running sequences take each other's frames.
-    2. ``starved at admission``: requests wait although less than 80% of the pool is in use on average, or
-       running has reached `max_num_seqs`.
-    3. ``memory-bound``: requests wait and the pool is full.
+    2. ``starved at admission``: requests wait because `max_num_seqs` run, or while less than 70% of the room in
+       used frames holds tokens.
+    3. ``memory-bound``: requests wait and more than 80% of the pool is in use.
     4. ``compute-bound``: arithmetic is more than half of the step time.
-    5. ``bandwidth-bound``: otherwise, if the machine was busy for more than 90% of the time.
-    6. ``keeping up``: otherwise.
+    5. ``starved at admission``: requests wait all the same.
+    6. ``bandwidth-bound``: the machine was busy for more than 90% of the time.
+    7. ``keeping up``: otherwise.
     """
     queue = summary.waiting > 1
+    computing = summary.compute_share is not None and summary.compute_share > 0.5
     if summary.recompute_tax > 0.1 or summary.preemption_rate > 1:
         return (
             f"thrashing: {100 * summary.recompute_tax:.0f}% of the computed tokens had been computed before; raise "
@@ -238,20 +244,25 @@ def verdict(summary: ServingSummary, config: SchedulerConfig) -> str:
         )
     if queue and summary.running > 0.95 * config.max_num_seqs:
         return f"starved at admission: {config.max_num_seqs} sequences run, no more may; raise --max-num-seqs"
-    if queue and summary.kv_usage < 0.8:
+    if queue and summary.utilization < 0.7:
         return (
-            f"starved at admission: requests wait while {100 * (1 - summary.kv_usage):.0f}% of the pool is free; "
-            "lower --watermark, reserve less at admission (--admission watermark), or raise --max-num-batched-tokens"
+            f"starved at admission: requests wait while {100 * (1 - summary.utilization):.0f}% of the room in used "
+            "frames is reserved and empty; admit by --admission watermark"
         )
-    if queue:
+    if queue and summary.kv_usage >= 0.8:
         return (
             f"memory-bound: the pool is {100 * summary.kv_usage:.0f}% full and requests wait for frames; give the "
             "cache more memory, a smaller --kv-dtype, or more GPUs"
         )
-    if summary.compute_share is not None and summary.compute_share > 0.5:
+    if computing:
         return (
-            f"compute-bound: arithmetic takes {100 * summary.compute_share:.0f}% of the step time; more memory would "
-            "not help, a faster GPU or a better hit rate would"
+            f"compute-bound: arithmetic takes {100 * (summary.compute_share or 0):.0f}% of the step time; more memory "
+            "would not help, a faster GPU or a better hit rate would"
+        )
+    if queue:
+        return (
+            f"starved at admission: requests wait while {100 * (1 - summary.kv_usage):.0f}% of the pool is free; "
+            "lower --watermark or raise --max-num-batched-tokens"
         )
     if summary.busy_share > 0.9:
         return (

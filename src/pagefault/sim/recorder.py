@@ -28,6 +28,7 @@ COLUMNS = (
     "waiting",
     "swapped",
     "used_frames",
+    "tokens",
     "preemptions",
 )
 
@@ -56,6 +57,7 @@ class StepLog:
             len(scheduler.waiting),
             len(scheduler.swapped),
             pager.num_blocks - pager.free_frames,
+            int(pager.lengths[scheduler.running.rows].sum()),
             len(plan.preempted),
         )
         for append, value in zip(self._appends, row, strict=True):
