@@ -1,134 +1,230 @@
-"""How `pagefault calc` shows what was computed: text for people, and the JSON object."""
+"""How `pagefault calc` shows what was computed: every figure with its unit and its formula."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from pagefault.cli.console import bytes_si, emit_json, facts, heading, percent, say, table
+from pagefault.cli.console import bytes_si, facts, heading, percent, say, table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from pagefault.capacity import PoolReport, SweepRow
+    from pagefault.capacity import Fit, LayoutPart, MemoryBudget, PoolReport, SweepRow
+    from pagefault.cli.calc import Sizing
+    from pagefault.cli.calc_inputs import Model
 
     Fact = tuple[str, str, str]
 
 
-def show(origin: str, report: PoolReport, rows: Sequence[SweepRow], *, as_json: bool) -> None:
-    """Print sequences in a pool, as text or as one JSON object."""
-    if as_json:
-        emit_json(pool_json(origin, report, rows))
-        return
-    show_configuration(origin, report)
-    show_pool(report)
-    show_sweep(report, rows)
+def show_text(found: Sizing) -> None:
+    """Print the model, the budget, what fits, and the sequences, as far as they were asked for."""
+    if found.model:
+        _section(_model_title(found.model), _model(found.model, found.report.block_size))
+    if found.budget and found.model:
+        where = f"each of {found.model.tp} GPUs" if found.model.tp > 1 else "one GPU"
+        _section(f"Memory for the KV cache of {where}", _budget(found.budget, found.report))
+    if found.model:
+        whole = f" {found.model.tp} GPUs" if found.model.tp > 1 else ""
+        _section(f"Sequences that fit{whole}" if found.fit else "A sequence", _fit(found))
+    if found.lengths.asked or not found.model:
+        _section("Configuration", _configuration(found))
+        _section("Reserved, naive (contiguous) and paged", _pool(found.report, with_capacity=not found.fit))
+        _say_whether_they_fit(found)
+        show_sweep(found.report, found.rows)
 
 
-def pool_json(origin: str, report: PoolReport, rows: Sequence[SweepRow]) -> dict[str, Any]:
-    """The keys that every ``--json`` object has."""
-    return {
-        "lengths": origin,
-        "block_size": report.block_size,
-        "num_seqs": report.num_seqs,
-        "tokens": report.tokens,
-        "mean_len": report.mean_len,
-        "max_len": report.max_len,
-        "bytes_per_token": report.bytes_per_token,
-        "pool_blocks": report.pool_blocks,
-        "blocks_used": report.blocks_used,
-        "blocks_short": report.blocks_short,
-        "paged": {
-            "reserved_bytes": report.paged.reserved_bytes,
-            "utilization": report.paged.utilization,
-            "capacity": report.paged_capacity,
-        },
-        "naive": {
-            "reserved_bytes": report.naive.reserved_bytes,
-            "utilization": report.naive.utilization,
-            "capacity": report.naive_capacity,
-        },
-        "savings": report.savings,
-        "fragmentation_tokens": report.fragmentation_tokens,
-        "fragmentation_tokens_per_seq": report.fragmentation_tokens_per_seq,
-        "expected_fragmentation_tokens_per_seq": report.expected_fragmentation_per_seq,
-        "sweep": [
-            {
-                "block_size": row.block_size,
-                "reserved_bytes": row.reserved_bytes,
-                "fragmentation_bytes": row.fragmentation_bytes,
-                "utilization": row.utilization,
-                "table_entries": row.table_entries,
-            }
-            for row in rows
-        ],
-    }
-
-
-def show_configuration(origin: str, report: PoolReport) -> None:
-    """What is sized: sequences, bytes a token, blocks, pool."""
-    heading("Configuration")
-    facts(_configuration(origin, report))
+def _section(title: str, rows: Iterator[Fact]) -> None:
+    heading(title)
+    facts(rows)
     say()
 
 
-def _configuration(origin: str, report: PoolReport) -> Iterator[Fact]:
-    size, per_token = report.block_size, report.bytes_per_token
-    yield "sequences", f"{report.num_seqs:,}", origin
-    mean = f"mean {report.mean_len:,.1f}, longest {report.longest:,} tokens"
-    yield "tokens", f"{report.tokens:,}", mean
-    yield "maximum length", f"{report.max_len:,} tokens", "what a contiguous cache reserves for each"
-    yield "bytes a token", f"{per_token:,} B", "2 (K, V) × 1 layer × 1 head × 64 × 4 B (float32)"
-    yield "block", f"{size * per_token:,} B", f"{size} tokens × {per_token:,} B"
-    if report.pool_blocks is not None:
-        tokens = report.pool_blocks * size
-        how = f"= {tokens:,} tokens = {bytes_si(tokens * per_token)}"
-        yield "pool", f"{report.pool_blocks:,} blocks", how
+def _model_title(model: Model) -> str:
+    shape = model.shape
+    shared = f", on {model.tp} GPUs" if model.tp > 1 else ""
+    return f"{shape.name}: {shape.layers} layers, {shape.attention_heads} attention heads{shared}"
 
 
-def show_pool(report: PoolReport) -> None:
-    """Naive beside paged, each figure with its formula."""
-    heading("Reserved, naive (contiguous) and paged")
-    facts(_pool(report))
-    if report.blocks_short:
-        say()
-        say(
-            f"These sequences do not fit together: {report.blocks_used:,} blocks needed, "
-            f"{report.pool_blocks:,} in the pool, {report.blocks_short:,} short."
+def _model(model: Model, block_size: int) -> Iterator[Fact]:
+    layout = model.layout
+    single = len(layout.parts) == 1
+    for part in layout.parts:
+        label = "bytes a token" if single else f"  {_part_label(part.kind, part.window)}"
+        yield label, f"{part.bytes_per_token:,} B", part.formula
+    if not single and layout.parts:
+        total = " + ".join(f"{part.bytes_per_token:,}" for part in layout.parts)
+        yield "bytes a token", f"{layout.bytes_per_token:,} B", f"{total} B, while all layers grow"
+    if layout.parts:
+        yield "", f"{layout.bytes_per_token / 1024:,.2f} KiB", _stored(model)
+    if layout.windowed:
+        yield (
+            "  past the windows",
+            f"{layout.bytes_per_token_later:,} B",
+            "a token, once every window is full",
         )
-    say()
+        ceiling = layout.window_ceiling(block_size)
+        what = ", ".join(_ceiling_formula(part, block_size) for part in layout.parts if part.window)
+        yield "window ceiling", bytes_si(ceiling), f"a sequence at most, in these layers: {what}"
+    for state in layout.states:
+        yield (
+            f"{state.kind} state",
+            bytes_si(state.bytes_per_sequence),
+            f"a sequence of any length: {state.formula}",
+        )
 
 
-def _pool(report: PoolReport) -> Iterator[Fact]:
-    size, per_token, count = report.block_size, report.bytes_per_token, report.num_seqs
-    naive, paged = report.naive, report.paged
-    used, tokens, held = report.blocks_used, report.tokens, report.blocks_used * size
-    of_pool = f" of {report.pool_blocks:,} in the pool" if report.pool_blocks else ""
-    yield "blocks used", f"{used:,}", f"Σ ⌈tokens ÷ {size}⌉ over {count:,} sequences,{of_pool}".rstrip(",")
-    yield (
-        "naive reserved",
-        bytes_si(naive.reserved_bytes),
-        f"{count:,} × {report.max_len:,} tokens × {per_token:,} B = {naive.reserved_bytes:,} B",
-    )
-    yield (
-        "paged reserved",
-        bytes_si(paged.reserved_bytes),
-        f"{used:,} blocks × {size * per_token:,} B = {paged.reserved_bytes:,} B",
-    )
-    yield "savings", f"{report.savings:.2f}×", f"{naive.reserved_bytes:,} B ÷ {paged.reserved_bytes:,} B"
-    yield "naive utilization", percent(naive.utilization), f"{tokens:,} ÷ {count * report.max_len:,} tokens"
-    yield "paged utilization", percent(paged.utilization), f"{tokens:,} ÷ {held:,} tokens"
-    yield "fragmentation", f"{report.fragmentation_tokens:,} tokens", f"{held:,} − {tokens:,} tokens"
-    yield (
-        "  a sequence",
-        f"{report.fragmentation_tokens_per_seq:.2f} tokens",
-        f"÷ {count:,}; expected ({size} − 1) ÷ 2 = {report.expected_fragmentation_per_seq:g}",
-    )
+def _stored(model: Model) -> str:
+    scales = model.dtype.scales if any(part.kind != "mla" for part in model.layout.parts) else ""
+    where = "on each GPU, " if model.tp > 1 else ""
+    return f"{where}stored as {model.dtype.name}{', ' + scales if scales else ''}"
+
+
+def _part_label(kind: str, window: int | None) -> str:
+    return kind if window is None else f"{kind} {window:,}"
+
+
+def _ceiling_formula(part: LayoutPart, block_size: int) -> str:
+    blocks = part.ceiling_blocks(block_size)
+    return f"{blocks:,} blocks × {block_size * part.bytes_per_token:,} B"
+
+
+def _budget(budget: MemoryBudget, report: PoolReport) -> Iterator[Fact]:
+    if len(budget.lines) > 1:
+        for line in budget.lines:
+            yield line.label, bytes_si(line.bytes).replace("-", "−"), line.origin
+    blocks = ""
     if report.pool_blocks is not None:
-        pool = report.pool_blocks
-        how = f"{pool * size:,} tokens of the pool ÷ {report.max_len:,}"
-        yield "naive capacity", f"{report.naive_capacity:,}", f"sequences: {how}"
-        how = f"{pool:,} blocks ÷ mean {used / count:,.2f} a sequence"
-        yield "paged capacity", f"{report.paged_capacity:,}", f"sequences: {how}"
+        tokens = f"{report.pool_blocks * report.block_size:,} tokens"
+        blocks = f" = {report.pool_blocks:,} blocks of {report.block_size} = {tokens}"
+    origin = f"{budget.lines[0].origin}: " if len(budget.lines) == 1 else ""
+    yield "budget", bytes_si(budget.bytes), f"{origin}{budget.bytes:,} B{blocks}"
+
+
+def _fit(found: Sizing) -> Iterator[Fact]:
+    report, layout, fit = found.report, found.report.layout, found.fit
+    naive = layout.contiguous_bytes(report.max_len)
+    paged = report.paged.reserved_bytes / report.num_seqs
+    plain = layout.uniform and not layout.windowed
+    how = f"{report.max_len:,} tokens × {report.bytes_per_token:,} B"
+    if not plain:
+        how = f"{report.max_len:,} tokens{_exceptions(report)}"
+    yield "naive, a sequence", bytes_si(naive), f"{how} ({found.lengths.max_origin})"
+    if plain:
+        block = report.block_size * report.bytes_per_token
+        blocks = report.blocks_used / report.num_seqs
+        how = f"{_mean(blocks)} blocks of {report.block_size} × {block:,} B"
+    else:
+        how = f"whole blocks of {report.block_size}{_exceptions(report)}"
+    yield "paged, a sequence", bytes_si(paged), f"{how}, mean {_tokens(report.mean_len)}"
+    if fit is None:
+        yield "", "", "how many fit: give --budget-gb or --gpu"
+        return
+    yield from _counts(fit)
+
+
+def _counts(fit: Fit) -> Iterator[Fact]:
+    budget = f"{fit.budget_bytes:,} B"
+    yield "naive sequences", f"{fit.naive_sequences:,}", f"{budget} ÷ {fit.naive_bytes:,} B"
+    yield "paged sequences", f"{fit.paged_sequences:,}", f"{budget} ÷ {_mean(fit.paged_bytes)} B"
+    yield "gain", f"{fit.gain:.1f}×", f"{fit.paged_sequences:,} ÷ {fit.naive_sequences:,}"
+
+
+def _exceptions(report: PoolReport) -> str:
+    layout = report.layout
+    window = ", no more than its window in each layer" if layout.windowed else ""
+    return window + (f", + {layout.state_bytes:,} B of state" if layout.state_bytes else "")
+
+
+def _tokens(mean: float) -> str:
+    return f"{mean:,.0f} tokens" if mean == int(mean) else f"{mean:,.1f} tokens"
+
+
+def _mean(value: float) -> str:
+    """A mean, with two decimals unless it is whole."""
+    return f"{value:,.0f}" if value == int(value) else f"{value:,.2f}"
+
+
+def _configuration(found: Sizing) -> Iterator[Fact]:
+    report, lengths = found.report, found.lengths
+    size, per_token = report.block_size, report.bytes_per_token
+    yield "sequences", f"{report.num_seqs:,}", lengths.origin
+    yield "tokens", f"{report.tokens:,}", f"mean {_tokens(report.mean_len)}, longest {report.longest:,}"
+    yield "maximum length", f"{report.max_len:,} tokens", f"naive reserves it for each ({lengths.max_origin})"
+    if found.model is None:
+        yield "bytes a token", f"{per_token:,} B", report.layout.parts[0].formula
+    yield "block", f"{size * per_token:,} B", f"{size} tokens × {per_token:,} B"
+    if found.model is None and report.pool_blocks is not None:
+        tokens = report.pool_blocks * size
+        yield (
+            "pool",
+            f"{report.pool_blocks:,} blocks",
+            f"= {tokens:,} tokens = {bytes_si(tokens * per_token)}",
+        )
+
+
+def _pool(report: PoolReport, *, with_capacity: bool) -> Iterator[Fact]:
+    layout, count, size = report.layout, report.num_seqs, report.block_size
+    naive, paged, used = report.naive, report.paged, report.blocks_used
+    plain = layout.uniform and not layout.windowed
+    within = ", within the window" if layout.windowed else ""
+    yield "blocks used", f"{used:,}", f"Σ ⌈tokens ÷ {size}⌉ over {count:,} sequences{within}"
+    one = f"{report.max_len:,} tokens × {report.bytes_per_token:,} B"
+    if not plain:
+        one = f"{layout.contiguous_bytes(report.max_len):,} B"
+    yield "naive reserved", bytes_si(naive.reserved_bytes), f"{count:,} × {one} = {naive.reserved_bytes:,} B"
+    all_blocks = f"{used:,} blocks × {size * report.bytes_per_token:,} B"
+    if not layout.uniform:
+        all_blocks = "blocks of every layer"
+    yield "paged reserved", bytes_si(paged.reserved_bytes), f"{all_blocks} = {paged.reserved_bytes:,} B"
+    yield "savings", f"{report.savings:.2f}×", f"{naive.reserved_bytes:,} B ÷ {paged.reserved_bytes:,} B"
+    if plain:
+        of_naive = f"{report.tokens:,} ÷ {count * report.max_len:,} tokens"
+        of_paged = f"{report.tokens:,} ÷ {used * size:,} tokens"
+    else:
+        of_naive = f"{report.stored_bytes:,} ÷ {naive.reserved_bytes:,} B"
+        of_paged = f"{report.stored_bytes:,} ÷ {paged.reserved_bytes:,} B"
+    yield "naive utilization", percent(naive.utilization), of_naive
+    yield "paged utilization", percent(paged.utilization), of_paged
+    yield from _fragmentation(report, plain)
+    if with_capacity and report.pool_blocks is not None:
+        yield from _capacity(report, plain)
+
+
+def _fragmentation(report: PoolReport, plain: bool) -> Iterator[Fact]:
+    size, count, left = report.block_size, report.num_seqs, report.fragmentation_tokens
+    held = report.blocks_used * size
+    how = f"{held:,} − {report.tokens:,} tokens" if plain else "left free in each sequence's last block"
+    yield "fragmentation", f"{left:,} tokens", how
+    mean = f"{report.fragmentation_tokens_per_seq:.2f} tokens"
+    expected = f"({size} − 1) ÷ 2 = {report.expected_fragmentation_per_seq:g}"
+    yield "  a sequence", mean, f"{left:,} ÷ {count:,}; expected {expected}"
+
+
+def _capacity(report: PoolReport, plain: bool) -> Iterator[Fact]:
+    pool, size = report.pool_blocks or 0, report.block_size
+    one = report.layout.contiguous_bytes(report.max_len)
+    how = f"{pool * size:,} ÷ {report.max_len:,} tokens"
+    if not plain:
+        how = f"{pool * size * report.bytes_per_token:,} ÷ {one:,} B"
+    yield "naive capacity", f"{report.naive_capacity:,}", f"sequences in the pool: {how}"
+    each = _mean(report.blocks_used / report.num_seqs)
+    yield "paged capacity", f"{report.paged_capacity:,}", f"sequences like these: {pool:,} ÷ {each} blocks"
+
+
+def _say_whether_they_fit(found: Sizing) -> None:
+    report, fit = found.report, found.fit
+    if report.pool_blocks is not None:
+        short = report.blocks_short
+        used = f"{report.blocks_used:,} of {report.pool_blocks:,} blocks"
+        end = f"{short:,} blocks short." if short else f"{used} used."
+    elif fit is not None:
+        short = fit.bytes_short
+        used = f"{bytes_si(report.paged.reserved_bytes)} of {bytes_si(fit.budget_bytes)}"
+        end = f"{bytes_si(short)} short." if short else f"{used} used."
+    else:
+        return
+    say(f"These {report.num_seqs:,} sequences {'do not fit' if short else 'fit'} at once: {end}")
+    say()
 
 
 def show_sweep(report: PoolReport, rows: Sequence[SweepRow]) -> None:
@@ -155,8 +251,8 @@ def show_sweep(report: PoolReport, rows: Sequence[SweepRow]) -> None:
 
 
 def _unit(largest: int) -> tuple[str, float]:
-    """The decimal unit a column of bytes is shown in; MB at least."""
+    """The decimal unit a column of bytes is shown in: MB, and larger ones where two decimals still tell."""
     for unit, factor in (("TB", 1e12), ("GB", 1e9)):
-        if largest >= factor:
+        if largest >= 100 * factor:
             return unit, factor
     return "MB", 1e6

@@ -90,16 +90,22 @@ def table(title: str | None, columns: Sequence[str], rows: Sequence[Sequence[obj
     console().print(drawn)
 
 
-def facts(rows: Iterable[tuple[str, str, str]], label_width: int = 20, value_width: int = 14) -> None:
+def facts(rows: Iterable[tuple[str, str, str]], label_width: int = 18, value_width: int = 13) -> None:
     """Print rows of a label, a right-aligned figure with its unit, and how the figure came about.
 
-    What does not fit `WIDTH` columns goes on below, at the same indent.
+    What does not fit `WIDTH` columns goes on below, at the same indent; a figure stays with its unit, and a
+    word that is longer than a line, whole.
     """
+    import re
     import textwrap
 
     indent = label_width + value_width + 2
     for label, value, how in rows:
-        first, *rest = textwrap.wrap(how, WIDTH - indent, break_on_hyphens=False) or [""]
+        glued = re.sub(
+            r"(\d) (B|KB|MB|GB|TB|GiB|tokens|blocks|GPUs|layers|KV)\b", "\\1\N{NO-BREAK SPACE}\\2", how
+        )
+        wrapped = textwrap.wrap(glued, WIDTH - indent, break_on_hyphens=False, break_long_words=False)
+        first, *rest = [line.replace("\N{NO-BREAK SPACE}", " ") for line in wrapped] or [""]
         say(f"{label:<{label_width}}{value:>{value_width}}  {first}".rstrip())
         for line in rest:
             say(" " * indent + line)
