@@ -1,7 +1,7 @@
 """What all commands share: tables, units, JSON, progress bars, and files that appear whole or not at all.
 
 Results go to stdout, everything said about them (progress, notes, errors) to stderr, so that a pipe sees
-data only. Rich is imported when the first table is drawn.
+data only. Rich, which takes longer to import than most results to print, is kept for what moves or is coloured.
 """
 
 from __future__ import annotations
@@ -49,18 +49,39 @@ def _make_console(stream: TextIO) -> Console:
 
 
 _PLAIN = str.maketrans(
-    {"×": "x", "÷": "/", "−": "-", "≥": ">=", "⌈": "ceil(", "⌉": ")", "Σ": "sum of", "…": "..."}
+    {
+        "×": "x",
+        "÷": "/",
+        "−": "-",
+        "±": "+-",
+        "≥": ">=",
+        "⌈": "ceil(",
+        "⌉": ")",
+        "Σ": "sum of",
+        "µ": "u",
+        "…": "...",
+        "─": "-",
+    }
 )
 
 
 def _encodable(text: str) -> str:
     """The text as stdout can show it: signs of arithmetic in letters where the encoding has no others."""
-    return text.translate(_PLAIN) if console().options.ascii_only else text
+    encoding = sys.stdout.encoding or "utf-8"
+    if encoding.lower().startswith("utf"):
+        return text
+    return text.translate(_PLAIN).encode(encoding, "replace").decode(encoding)
 
 
 def say(text: str = "") -> None:
     """One line of result text, printed as it is: no markup, no wrapping."""
-    console().print(_encodable(text), markup=False, soft_wrap=True)
+    sys.stdout.write(_encodable(text) + "\n")
+
+
+def heading(text: str) -> None:
+    """A line above a group of results, bold on a terminal."""
+    bold = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+    say(f"\x1b[1m{text}\x1b[0m" if bold else text)
 
 
 def note(text: str) -> None:
@@ -76,18 +97,18 @@ def table(title: str | None, columns: Sequence[str], rows: Sequence[Sequence[obj
         columns: Headings.
         rows: Cells, already formatted (anything else is shown by `str`).
     """
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for index, name in enumerate(columns):
-        drawn.add_column(Text(name), justify="left" if index == 0 else "right")
-    for row in rows:
-        drawn.add_row(*(Text(str(cell)) for cell in row))
+    cells = [[str(cell) for cell in row] for row in (columns, *rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     if title:
-        console().print(Text(title, style="bold"))
-    console().print(drawn)
+        heading(title)
+    for index, row in enumerate(cells):
+        first, *rest = (
+            cell.rjust(width) if column else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        say("   ".join((first, *rest)).rstrip())
+        if index == 0:
+            say("─" * (sum(widths) + 3 * (len(widths) - 1)))
 
 
 def facts(rows: Iterable[tuple[str, str, str]], label_width: int = 18, value_width: int = 13) -> None:
@@ -109,11 +130,6 @@ def facts(rows: Iterable[tuple[str, str, str]], label_width: int = 18, value_wid
         say(f"{label:<{label_width}}{value:>{value_width}}  {first}".rstrip())
         for line in rest:
             say(" " * indent + line)
-
-
-def heading(text: str) -> None:
-    """A line above a group of results, bold on a terminal."""
-    console().print(_encodable(text), markup=False, soft_wrap=True, style="bold")
 
 
 def emit_json(value: Mapping[str, Any]) -> None:
