@@ -15,6 +15,7 @@ from pagefault.capacity.budget import (
 )
 from pagefault.capacity.dtypes import KV_DTYPES, KVDtype, find_dtype
 from pagefault.capacity.gpus import GPUS, Gpu, HostLink, find_gpu
+from pagefault.capacity.hf_config import custom_model, load_model, read_config
 from pagefault.capacity.layout import (
     CacheLayout,
     LayoutPart,
@@ -36,6 +37,7 @@ from pagefault.capacity.pool import (
     measure,
     sweep,
 )
+from pagefault.capacity.presets import PRESETS
 from pagefault.capacity.shapes import FixedState, KVGroup, ModelShape, Weights
 
 __all__ = [
@@ -45,6 +47,7 @@ __all__ = [
     "DEMO_LAYOUT",
     "GPUS",
     "KV_DTYPES",
+    "PRESETS",
     "SWEEP_BLOCK_SIZES",
     "BudgetLine",
     "CacheLayout",
@@ -66,14 +69,17 @@ __all__ = [
     "cache_layout",
     "check_block_size",
     "check_tp",
+    "custom_model",
     "find_dtype",
     "find_gpu",
     "fit",
     "given_budget",
     "gpu_budget",
+    "load_model",
     "longest_sequence",
     "measure",
     "plain_layout",
+    "read_config",
     "sequence_ceiling",
     "sweep",
 ]

@@ -133,12 +133,14 @@ def gpu_budget(
     if overhead_bytes is not None and overhead_bytes < 0:
         raise InputError(f"overhead is {overhead_bytes:,} bytes, expected 0 or more")
     overhead = DEFAULT_OVERHEAD if overhead_bytes is None else overhead_bytes
-    said = "assumed" if overhead_bytes is None else "given"
+    said = "assumed (--overhead-gib)" if overhead_bytes is None else "given"
     usable = math.floor(gpu.memory_bytes * utilization)
     budget = MemoryBudget(
         (
             BudgetLine("GPU memory", gpu.memory_bytes, f"{gpu.title}, by {gpu.memory_source}"),
-            BudgetLine("not used", usable - gpu.memory_bytes, f"1 − utilization of {utilization:g}"),
+            BudgetLine(
+                "not used", usable - gpu.memory_bytes, f"× (1 − {utilization:g}), the rest of the utilization"
+            ),
             BudgetLine("weights", -_share(weights, tp), origin if tp == 1 else f"{origin}; ÷ {tp} GPUs"),
             BudgetLine("overhead", -overhead, f"activations, context, graphs: {overhead / GIB:g} GiB {said}"),
         )
@@ -202,8 +204,8 @@ def _weights(shape: ModelShape, given: int | None) -> tuple[int, str]:
         return given, f"{given / GIB:g} GiB given"
     if shape.weights is None:
         raise InputError(
-            f"the weights of {shape.name} cannot be counted from its configuration; give --weights-gib, "
-            "the size of the whole model in GiB"
+            f"the weights of {shape.name} are not known: {shape.uncounted or 'its configuration does not say'}; "
+            "give --weights-gib, the size of the whole model in GiB"
         )
     return shape.weights.bytes, shape.weights.formula
 

@@ -58,12 +58,17 @@ _ALIASES = {
 }
 
 
-def find_dtype(name: str) -> KVDtype:
+def find_dtype(name: str | None) -> KVDtype:
     """The format of this name or alias (``bf16``, ``torch.bfloat16``, ``fp8`` …).
 
+    Args:
+        name: The name; None is a model whose configuration names no dtype.
+
     Raises:
-        InputError: No such format.
+        InputError: No such format, or no name.
     """
+    if name is None:
+        raise InputError("the model's configuration names no dtype (dtype or torch_dtype); give --kv-dtype")
     key = name.lower().removeprefix("torch.")
     key = _ALIASES.get(key, key)
     if key not in KV_DTYPES:

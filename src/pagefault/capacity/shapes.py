@@ -107,11 +107,14 @@ class ModelShape:
         layers: Layers of all kinds.
         hidden_size: Width of the residual stream.
         attention_heads: Query heads.
-        dtype: The format of its activations, hence of the cache unless another is asked for (``bfloat16`` …).
+        dtype: The format of its activations, hence of the cache unless another is asked for (``bfloat16`` …); None
+            where the config names none.
         max_position: Longest context it was made for, or None where the config does not say.
         groups: What a token stores.
         state: What a sequence stores whatever its length.
-        weights: Parameters and bytes, or None where the family's parameters cannot be counted from its config.
+        weights: Parameters and bytes, or None where they cannot be counted from the config.
+        uncounted: Why they cannot, in the middle of a sentence; empty where they can.
+        notes: Where it comes from, and defaults that were taken for absent fields, for people.
     """
 
     name: str
@@ -119,8 +122,10 @@ class ModelShape:
     layers: int
     hidden_size: int
     attention_heads: int
-    dtype: str
+    dtype: str | None
     max_position: int | None
     groups: tuple[KVGroup, ...]
     state: tuple[FixedState, ...] = ()
     weights: Weights | None = None
+    uncounted: str = ""
+    notes: tuple[str, ...] = ()

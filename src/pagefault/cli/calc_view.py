@@ -18,25 +18,38 @@ if TYPE_CHECKING:
 
 def show_text(found: Sizing) -> None:
     """Print the model, the budget, what fits, and the sequences, as far as they were asked for."""
-    if found.model:
-        _section(_model_title(found.model), _model(found.model, found.report.block_size))
-    if found.budget and found.model:
-        where = f"each of {found.model.tp} GPUs" if found.model.tp > 1 else "one GPU"
-        _section(f"Memory for the KV cache of {where}", _budget(found.budget, found.report))
-    if found.model:
-        whole = f" {found.model.tp} GPUs" if found.model.tp > 1 else ""
-        _section(f"Sequences that fit{whole}" if found.fit else "A sequence", _fit(found))
-    if found.lengths.asked or not found.model:
-        _section("Configuration", _configuration(found))
-        _section("Reserved, naive (contiguous) and paged", _pool(found.report, with_capacity=not found.fit))
-        _say_whether_they_fit(found)
+    for index, (title, rows) in enumerate(_sections(found)):
+        if index:
+            say()
+        heading(title)
+        facts(rows)
+    if _shows_workload(found):
+        say()
+        verdict = _whether_they_fit(found)
+        if verdict:
+            say(verdict)
+            say()
         show_sweep(found.report, found.rows)
 
 
-def _section(title: str, rows: Iterator[Fact]) -> None:
-    heading(title)
-    facts(rows)
-    say()
+def _shows_workload(found: Sizing) -> bool:
+    """Whether the sequences are worth more than their mean."""
+    return found.lengths.asked or found.model is None
+
+
+def _sections(found: Sizing) -> Iterator[tuple[str, Iterator[Fact]]]:
+    model, budget = found.model, found.budget
+    if model is not None:
+        yield _model_title(model), _model(model, found.report.block_size)
+        if budget is not None:
+            where = f"each of {model.tp} GPUs" if model.tp > 1 else "one GPU"
+            yield f"Memory for the KV cache of {where}", _budget(budget, found.report)
+        whole = f" {model.tp} GPUs" if model.tp > 1 else ""
+        yield f"Sequences that fit{whole}" if found.fit else "A sequence", _fit(found)
+    if _shows_workload(found):
+        yield "Configuration", _configuration(found)
+        reserved = _pool(found.report, with_capacity=found.fit is None)
+        yield "Reserved, naive (contiguous) and paged", reserved
 
 
 def _model_title(model: Model) -> str:
@@ -211,7 +224,7 @@ def _capacity(report: PoolReport, plain: bool) -> Iterator[Fact]:
     yield "paged capacity", f"{report.paged_capacity:,}", f"sequences like these: {pool:,} ÷ {each} blocks"
 
 
-def _say_whether_they_fit(found: Sizing) -> None:
+def _whether_they_fit(found: Sizing) -> str:
     report, fit = found.report, found.fit
     if report.pool_blocks is not None:
         short = report.blocks_short
@@ -222,9 +235,8 @@ def _say_whether_they_fit(found: Sizing) -> None:
         used = f"{bytes_si(report.paged.reserved_bytes)} of {bytes_si(fit.budget_bytes)}"
         end = f"{bytes_si(short)} short." if short else f"{used} used."
     else:
-        return
-    say(f"These {report.num_seqs:,} sequences {'do not fit' if short else 'fit'} at once: {end}")
-    say()
+        return ""
+    return f"These {report.num_seqs:,} sequences {'do not fit' if short else 'fit'} at once: {end}"
 
 
 def show_sweep(report: PoolReport, rows: Sequence[SweepRow]) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from pagefault import __version__
-from pagefault.cli import calc, sim, trace
+from pagefault.cli import calc, demo, sim, trace
 from pagefault.errors import PageFaultError
 
 app = typer.Typer(
@@ -38,6 +38,7 @@ def _root(
 
 
 app.command("calc")(calc.calc)
+app.command("demo")(demo.demo)
 app.command("sim")(sim.sim)
 app.command("trace")(trace.trace)
 

@@ -174,9 +174,8 @@ def _cost(
         **{name: given[flag] for name, flag in shares.items() if flag in given},
         **{name: round(given[flag] * 1000) for name, flag in times.items() if flag in given},
     )
-    cost = lambda: RooflineCost(model, gpu, block_size, tp, dtype, efficiency)  # noqa: E731
-    cost()  # refuses now what it cannot cost
-    return cost
+    RooflineCost(model, gpu, block_size, tp, dtype, efficiency)  # refuses now what it cannot cost
+    return lambda: RooflineCost(model, gpu, block_size, tp, dtype, efficiency)
 
 
 def _slo(given: Mapping[str, Any]) -> Slo:
