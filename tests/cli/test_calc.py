@@ -405,14 +405,38 @@ def test_an_error_is_one_line_and_code_2() -> None:
     )
 
 
-def test_it_starts_and_ends_in_half_a_second() -> None:
-    """The best of several runs: the machine may be busy. Heavy imports would show in each of them."""
-    command = [sys.executable, "-m", "pagefault", "calc"]
-    times = []
-    for _ in range(8):
-        start = time.perf_counter()
-        subprocess.run(command, capture_output=True, check=True)
-        times.append(time.perf_counter() - start)
-        if times[-1] < 0.5:
+BARE = """
+import typer, numpy
+app = typer.Typer()
+@app.command()
+def main(number: int = 1) -> None:
+    pass
+app()
+"""
+
+
+def test_it_takes_little_longer_than_its_libraries_take_to_load() -> None:
+    """An idle machine runs `calc` in under half a second; on a busy one only the ratio can be told."""
+    commands = {"bare": [sys.executable, "-c", BARE], "calc": [sys.executable, "-m", "pagefault", "calc"]}
+    best = dict.fromkeys(commands, float("inf"))
+    for _ in range(6):
+        for name, command in commands.items():
+            start = time.perf_counter()
+            subprocess.run(command, capture_output=True, check=True)
+            best[name] = min(best[name], time.perf_counter() - start)
+        if best["calc"] < 0.5:
             return
-    pytest.fail(f"the best of {len(times)} runs took {min(times):.2f} s")
+    assert best["calc"] < 1.5 * best["bare"], best
+
+
+def test_nothing_heavy_is_imported() -> None:
+    script = (
+        "import sys; sys.argv = ['pagefault', 'calc', '--json']\n"
+        "from pagefault.cli.main import app\n"
+        "app(standalone_mode=False)\n"
+        "print(*sorted({name.split('.')[0] for name in sys.modules}), file=sys.stderr)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, text=True)
+    loaded = set(done.stderr.split())
+    assert loaded & {"numpy", "typer"} == {"numpy", "typer"}
+    assert not loaded & {"torch", "triton", "transformers", "plotly", "pandas", "scipy"}
