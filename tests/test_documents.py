@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from pagefault import Pager
+
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 WITH_COMMANDS = [page for page in PAGES if "```console" in page.read_text(encoding="utf-8")]
@@ -22,8 +24,28 @@ def test_shown_output_is_what_the_commands_print(page: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_the_code_in_the_readme_runs() -> None:
+    blocks = re.findall(
+        r"^```python\n(.*?)^```$", PAGES[0].read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+    )
+    assert blocks
+    for block in blocks:
+        space: dict[str, object] = {}
+        exec(block, space)
+        pager = space["pager"]
+        assert isinstance(pager, Pager)
+        pager.check()
+        assert pager.free_frames == pager.num_blocks
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_between_pages_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
         if "://" not in target:
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_results_follow_from_their_rows() -> None:
+    command = [sys.executable, str(ROOT / "scripts" / "results.py"), "--check"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

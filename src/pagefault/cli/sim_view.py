@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING
 
-from pagefault.cli.console import bytes_gib, percent, say, table
+from pagefault.cli.console import WIDTH, bytes_gib, percent, say, table
 
 if TYPE_CHECKING:
     from pagefault.cli.sim_trace import Server
@@ -14,55 +15,57 @@ if TYPE_CHECKING:
 def show_run(server: Server, scale: float, summary: ServingSummary) -> None:
     """Server, traffic, latencies, machine, verdict."""
     _show_server(server)
-    rate = "" if scale == 1 else f" ({scale:g} × the trace's rate)"
+    rate = "" if scale == 1 else f" ({scale:.4g} × the trace's rate)"
     refused = f", {summary.refused:,} of them never fit" if summary.refused else ""
-    say(f"traffic     {summary.requests:,} requests{refused}, {summary.arrival_rate:.2f} a second{rate}")
-    say(
-        f"served      {summary.finished:,} in {summary.duration_s:,.1f} s: "
-        f"{summary.request_throughput:.2f} requests/s, {summary.output_throughput:,.0f} output tokens/s"
+    _line("traffic", f"{summary.requests:,} requests{refused}, {summary.arrival_rate:.2f} a second{rate}")
+    _line(
+        "served",
+        f"{summary.finished:,} in {summary.duration_s:,.1f} s: {summary.request_throughput:.2f} requests/s, "
+        f"{summary.output_throughput:,.0f} output tokens/s",
     )
     say()
     rows = [
-        ("TTFT", *_seconds(summary.ttft)),
-        ("TPOT", *_seconds(summary.tpot)),
-        ("end to end", *_seconds(summary.e2e)),
-        ("in line", *_seconds(summary.wait)),
+        _row("TTFT", summary.ttft),
+        _row("TPOT", summary.tpot),
+        _row("end to end", summary.e2e),
+        _row("in line", summary.wait),
     ]
-    table(None, ["", "mean", "p50", "p90", "p95", "p99", "max"], rows)
-    _show_slo(server, summary)
-    say(
-        f"KV usage    {percent(summary.kv_usage)} of the pool in the mean, {percent(summary.kv_usage_peak)} at most"
-    )
-    say(f"running     {summary.running:.1f} sequences in the mean, {summary.waiting:.1f} in line")
-    say(f"hit rate    {percent(summary.hit_rate)} of prompt tokens found in the prefix cache")
-    say(f"preempted   {summary.preemptions:,} times, {summary.preemption_rate:.3f} a request")
-    say(f"recompute   {percent(summary.recompute_tax)} of the computed tokens had been computed before")
-    say(f"steps       {summary.steps:,}, busy {percent(summary.busy_share)} of the time")
+    table(None, ["", "", "mean", "p50", "p90", "p95", "p99", "max"], rows)
     say()
-    say(summary.verdict)
+    _show_slo(server, summary)
+    peak = percent(summary.kv_usage_peak)
+    _line("KV usage", f"{percent(summary.kv_usage)} of the pool in the mean, {peak} at most")
+    _line("running", f"{summary.running:.1f} sequences in the mean, {summary.waiting:.1f} in line")
+    _line("hit rate", f"{percent(summary.hit_rate)} of prompt tokens found in the prefix cache")
+    _line("preempted", f"{summary.preemptions:,} times, {summary.preemption_rate:.3f} a request")
+    _line("recompute", f"{percent(summary.recompute_tax)} of the computed tokens had been computed before")
+    _line("steps", f"{summary.steps:,}, busy {percent(summary.busy_share)} of the time")
+    _line("verdict", summary.verdict)
 
 
 def show_limit(server: Server, scale: float, summary: ServingSummary) -> None:
     """The highest rate that keeps the promise, and the run at it."""
     show_run(server, scale, summary)
-    say()
-    say(
-        f"limit       {summary.arrival_rate:.2f} requests/s, {scale:.3f} × the trace's rate, keep the promise"
-    )
+    limit = f"{summary.arrival_rate:.2f} requests/s, {scale:.3f} × the trace's rate, keep the promise"
+    _line("limit", limit)
+
+
+def _line(label: str, text: str) -> None:
+    """A label and what there is to say, wrapped below itself."""
+    say(textwrap.fill(f"{label:<12}{text}", WIDTH, subsequent_indent=" " * 12))
 
 
 def _show_server(server: Server) -> None:
     setup, config = server.setup, server.setup.config
     gpus = server.gpu.title if server.tp == 1 else f"{server.tp} × {server.gpu.title}"
-    say(f"server      {server.model.name} on {gpus}")
-    pool = f"{setup.pool_blocks:,} blocks of {setup.block_size} tokens"
-    origin = (
-        "given" if server.budget is None else f"{bytes_gib(server.budget.bytes)} a GPU left for the cache"
-    )
-    say(f"pool        {pool} = {setup.pool_blocks * setup.block_size:,} tokens ({origin})")
-    say(
-        f"scheduler   {config.admission}, watermark {percent(config.watermark)}, victims {config.victim}, "
-        f"by {config.preempt}"
+    _line("server", f"{server.model.name} on {gpus}")
+    pool = f"{setup.pool_blocks:,} blocks of {setup.block_size} = {setup.pool_blocks * setup.block_size:,} tokens"
+    origin = "given" if server.budget is None else f"{bytes_gib(server.budget.bytes)} a GPU"
+    _line("pool", f"{pool} ({origin})")
+    _line(
+        "scheduler",
+        f"admission {config.admission}, watermark {percent(config.watermark)}, victims {config.victim}, by "
+        f"{config.preempt}",
     )
 
 
@@ -74,19 +77,15 @@ def _show_slo(server: Server, summary: ServingSummary) -> None:
         if value is not None
     ]
     if parts:
-        say(
-            f"goodput     {percent(summary.good)} of the requests have {' and '.join(parts)}: "
-            f"{summary.goodput:.2f} good requests/s"
-        )
+        promise, rate = " and ".join(parts), f"{summary.goodput:.2f} good requests/s"
+        _line("goodput", f"{percent(summary.good)} of the requests have {promise}: {rate}")
 
 
-def _seconds(quantiles: Quantiles) -> tuple[str, ...]:
+def _row(name: str, quantiles: Quantiles) -> tuple[str, ...]:
+    """A row of times, all of them in the unit that suits the largest."""
     values = (quantiles.mean, quantiles.p50, quantiles.p90, quantiles.p95, quantiles.p99, quantiles.max)
-    return tuple(_time(value) for value in values)
-
-
-def _time(seconds: float) -> str:
-    """Milliseconds below ten seconds, seconds above; a dash for nothing."""
-    if seconds != seconds:
-        return "–"
-    return f"{seconds * 1000:,.1f} ms" if seconds < 10 else f"{seconds:,.1f} s"
+    if quantiles.max != quantiles.max:
+        return (name, "", *["–"] * len(values))
+    if quantiles.max < 10:
+        return (name, "ms", *(f"{1000 * value:,.1f}" for value in values))
+    return (name, "s", *(f"{value:,.2f}" for value in values))

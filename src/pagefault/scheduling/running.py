@@ -21,6 +21,7 @@ class RunningSet:
         rows: Rows of the running sequences in order of admission, int64 [n].
         known: By row: tokens whose content is known, so that their KV can be computed, int64 [max_seqs].
         generated: By row: output tokens.
+        computed: By row: tokens computed for it so far, counted again when computed again.
         limit: By row: output tokens at which it is finished.
         number: By row: rank by order of submission.
         priority: By row: smaller is more urgent.
@@ -31,6 +32,7 @@ class RunningSet:
         self.rows: Ints = np.empty(0, np.int64)
         self.known: Ints = np.zeros(max_seqs, np.int64)
         self.generated: Ints = np.zeros(max_seqs, np.int64)
+        self.computed: Ints = np.zeros(max_seqs, np.int64)
         self.limit: Ints = np.zeros(max_seqs, np.int64)
         self.number: Ints = np.zeros(max_seqs, np.int64)
         self.priority: Ints = np.zeros(max_seqs, np.int64)
@@ -46,6 +48,7 @@ class RunningSet:
         self.rows = np.append(self.rows, row)
         self.known[row] = known
         self.generated[row] = sequence.generated
+        self.computed[row] = sequence.computed_tokens
         self.limit[row] = sequence.request.max_tokens
         self.number[row] = sequence.number
         self.priority[row] = sequence.request.priority
@@ -61,6 +64,12 @@ class RunningSet:
     def sync(self, sequence: SequenceRecord) -> None:
         """Bring the record of a running sequence up to date with the arrays."""
         sequence.generated = int(self.generated[sequence.row])
+        sequence.computed_tokens = int(self.computed[sequence.row])
+
+    def sync_all(self) -> None:
+        """The same for every one of them."""
+        for row in self.rows.tolist():
+            self.sync(self.sequence(row))
 
     def sequence(self, row: int) -> SequenceRecord:
         """Who runs on this row."""

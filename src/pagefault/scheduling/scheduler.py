@@ -123,14 +123,17 @@ class Scheduler:
         return len(self._sequences)
 
     def record(self, request_id: int) -> SequenceRecord:
-        """The record of an unfinished sequence.
+        """The record of an unfinished sequence, up to date.
 
         Raises:
             InputError: No unfinished request has this id.
         """
         if request_id not in self._sequences:
             raise InputError(f"no unfinished request has the id {request_id}")
-        return self._sequences[request_id]
+        sequence = self._sequences[request_id]
+        if sequence.state is State.RUNNING:
+            self.running.sync(sequence)
+        return sequence
 
     def submit(self, request: Request, now_ns: int) -> SequenceRecord:
         """Put a request in line.

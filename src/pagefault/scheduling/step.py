@@ -57,10 +57,14 @@ class StepBuilder:
         rows, take = rows[take > 0], take[take > 0]
         if not rows.size:
             return
-        need = self._pager.need(rows, take)
-        if int(need.sum()) > self._pager.free_frames:
-            granted = self._make_room(rows, need)
-            rows, take = rows[granted], take[granted]
+        most = (
+            int(take.sum()) // self._pager.block_size + 2 * rows.size
+        )  # a page begun and a copy on write each
+        if most > self._pager.free_frames:
+            need = self._pager.need(rows, take)
+            if int(need.sum()) > self._pager.free_frames:
+                granted = self._make_room(rows, need)
+                rows, take = rows[granted], take[granted]
         if rows.size:
             self._running.stalls[rows] = 0
             self._grow(rows, take)
@@ -229,8 +233,7 @@ class StepBuilder:
         decoding = chunks.samples & (chunks.counts == 1) & (self._running.generated[chunks.rows] > 0)
         if self._config.prefill == "delivered":
             decoding = chunks.samples
-        for row, count in zip(chunks.rows.tolist(), chunks.counts.tolist(), strict=True):
-            self._running.sequence(row).computed_tokens += count
+        self._running.computed[chunks.rows] += chunks.counts
         return StepPlan(
             step=number,
             prefill=_pick(chunks, ~decoding),

@@ -223,7 +223,7 @@ def _computed_again(record: SequenceRecord) -> int:
 def verdict(summary: ServingSummary, config: SchedulerConfig) -> str:
     """What limited a run: one word of `VERDICTS` and a sentence that says what to change.
 
-    The rules, first match wins. Requests wait if, on average over busy time, more than one is in line.
+    The rules, first match wins. Requests wait if half of them spend more than a fifth of their time in line.
 
     1. ``thrashing``: more than a tenth of the computed tokens had been computed before, or sequences were
        preempted more often than once each: running sequences take each other's frames.
@@ -235,7 +235,7 @@ def verdict(summary: ServingSummary, config: SchedulerConfig) -> str:
     6. ``bandwidth-bound``: the machine was busy for more than 90% of the time.
     7. ``keeping up``: otherwise.
     """
-    queue = summary.waiting > 1
+    queue = summary.wait.p50 > 0.2 * summary.e2e.p50
     computing = summary.compute_share is not None and summary.compute_share > 0.5
     if summary.recompute_tax > 0.1 or summary.preemption_rate > 1:
         return (

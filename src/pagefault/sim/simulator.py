@@ -63,7 +63,7 @@ def simulate(
                 progress(run.ended, run.now_ns)
         complete = True
     except KeyboardInterrupt:
-        pass
+        scheduler.running.sync_all()
     return SimResult(
         scheduler.config, run.records, run.refused, run.steps, scheduler.pager.stats(), run.now_ns, complete
     )
