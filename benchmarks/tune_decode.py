@@ -60,7 +60,8 @@ def label(choice: Choice) -> str:
     """A choice in one line."""
     return (
         f"{choice.kernel} h{choice.heads} t{choice.tile} d{choice.depth} w{choice.warps} p{choice.programs} "
-        f"x{choice.extra} c{choice.combine_rows}/{choice.combine_chunk}/{choice.combine_warps}"
+        f"x{choice.extra} "
+        f"c{choice.combine_rows}/{choice.combine_chunk}/{choice.combine_warps}"
         f"{' early' if choice.follow_early else ''}"
     )
 
@@ -153,9 +154,8 @@ def main() -> None:
     if options.warm:
         part, parts = (int(number) for number in options.warm.split("/"))
         for case in cases:
-            mine = [
-                choice for at, (owner, choice) in enumerate(every) if owner == case and at % parts == part
-            ]
+            choices = candidates(case)  # neighbours share kernels, so a part takes a stretch of them
+            mine = choices[len(choices) * part // parts : len(choices) * (part + 1) // parts]
             decode_calls(case, make_inputs(case), mine, check=False)
         return
     for case in cases:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from pagefault.attention.backend import Backend
 
 DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16, "fp8": torch.float8_e4m3fn}
-# Where both sides only round, in fp32, twice the error of eager is a throw of dice.
-ROUNDING = 1e-6
+# In fp32 both sides only round: whose few rounding errors are larger is a throw of dice below this.
+ROUNDING = 2e-6
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 # ruff: noqa: N803  # capitals for Triton's compile-time constants
 from __future__ import annotations
 
+import itertools
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -26,57 +27,59 @@ def lay_out(  # type: ignore[no-untyped-def]
     ends = work_ends(lengths, batch, window, ITEMS, BATCH_P2, UNIT, EXTRA)
     tl.store(ends_out + tl.arange(0, BATCH_P2), ends)
     total = tl.max(ends, 0)
-    for program in range(programs + 1):
-        start = share_start(program, total, programs)
+    for share in range(programs + 1):
+        start = share_start(share, total, programs)
         row, row_start = find_row(ends, start)
-        tl.store(starts + program, start)
-        tl.store(rows + program, row)
-        tl.store(row_starts + program, row_start)
+        tl.store(starts + share, start)
+        tl.store(rows + share, row)
+        tl.store(row_starts + share, row_start)
     position = tl.arange(0, POSITIONS)
     tl.store(owners + position, share_of(position, total, programs))
 
 
 def check_schedule(device: str) -> str:
-    generator = torch.Generator().manual_seed(3)
-    for window in (None, 40):
-        for trial in range(4):
-            batch, programs = 3 + trial, (1, 4, 7, 50)[trial]
-            items, unit, extra = 2, 16, 3
-            lengths = torch.randint(0, 200, (batch,), generator=generator).int()
-            lengths[trial % batch] = 0
-            cost = []
-            for tokens in lengths.tolist():
-                first = 0 if window is None else max(tokens - window, 0) // unit
-                cost.append(max(-(-tokens // unit) - first, 1) + (extra if tokens else 0))
-            bounds = [items * sum(cost[: row + 1]) for row in range(batch)]
-            total = bounds[-1]
+    for window, trial in itertools.product((None, 40), range(4)):
+        if wrong := check_one_schedule(device, trial, window):
+            return f"{wrong} ({trial=}, {window=})"
+    return ""
 
-            def ints(count: int) -> torch.Tensor:
-                return torch.full((count,), -7, dtype=torch.int32, device=device)
 
-            starts, rows, row_starts = ints(programs + 1), ints(programs + 1), ints(programs + 1)
-            owners, ends = ints(1024), ints(8)
-            lay_out[(1,)](
-                lengths.to(device), starts, rows, row_starts, owners, ends, batch, programs, window,
-                ITEMS=items, BATCH_P2=8, UNIT=unit, EXTRA=extra, POSITIONS=1024,
-            )  # fmt: skip
-            if ends.tolist() != bounds + [total] * (8 - batch):
-                return f"sequences end at {ends.tolist()}, not {bounds}"
-            at = starts.tolist()
-            sizes = [after - before for before, after in pairwise(at)]
-            if at[0] != 0 or at[-1] != total or max(sizes) - min(sizes) > 1:
-                return f"shares do not tile the line evenly: {at} of {total}"
-            for position in range(total):
-                owner = int(owners[position])
-                if not at[owner] <= position < at[owner + 1]:
-                    return f"position {position} lies outside its owner's share"
-            for program in range(programs):
-                row = sum(bound <= at[program] for bound in bounds)
-                if at[program] < total and (int(rows[program]), int(row_starts[program])) != (
-                    row,
-                    bounds[row - 1] if row else 0,
-                ):
-                    return f"program {program} begins in row {int(rows[program])}, not {row}"
+def check_one_schedule(device: str, trial: int, window: int | None) -> str:
+    batch, programs = 3 + trial, (1, 4, 7, 50)[trial]
+    items, unit, extra = 2, 16, 3
+    lengths = torch.randint(0, 200, (batch,), generator=torch.Generator().manual_seed(trial)).int()
+    lengths[trial % batch] = 0
+    cost = []
+    for tokens in lengths.tolist():
+        first = 0 if window is None else max(tokens - window, 0) // unit
+        cost.append(max(-(-tokens // unit) - first, 1) + (extra if tokens else 0))
+    bounds = [items * sum(cost[: row + 1]) for row in range(batch)]
+    total = bounds[-1]
+
+    def ints(count: int) -> torch.Tensor:
+        return torch.full((count,), -7, dtype=torch.int32, device=device)
+
+    starts, rows, row_starts = ints(programs + 1), ints(programs + 1), ints(programs + 1)
+    owners, ends = ints(1024), ints(8)
+    lay_out[(1,)](
+        lengths.to(device), starts, rows, row_starts, owners, ends, batch, programs, window,
+        ITEMS=items, BATCH_P2=8, UNIT=unit, EXTRA=extra, POSITIONS=1024,
+    )  # fmt: skip
+    if ends.tolist() != bounds + [total] * (8 - batch):
+        return f"sequences end at {ends.tolist()}, not {bounds}"
+    at = starts.tolist()
+    sizes = [after - before for before, after in pairwise(at)]
+    if at[0] != 0 or at[-1] != total or max(sizes) - min(sizes) > 1:
+        return f"shares do not tile the line evenly: {at} of {total}"
+    for position in range(total):
+        owner = int(owners[position])
+        if not at[owner] <= position < at[owner + 1]:
+            return f"position {position} lies outside its owner's share"
+    for share in range(programs):
+        row = sum(bound <= at[share] for bound in bounds)
+        found = int(rows[share]), int(row_starts[share])
+        if at[share] < total and found != (row, bounds[row - 1] if row else 0):
+            return f"share {share} begins in row and at {found}, not in row {row}"
     return ""
 
 

@@ -13,6 +13,9 @@ from typing import Literal
 from pagefault.errors import InputError
 
 MEGA = 10**6
+LARGE = 1000 * MEGA
+# From here on pieces are few an item, and their merge is spread over many small programs.
+MANY_SEQUENCES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +96,19 @@ def choose_decode(
     dim_p2 = max(16, next_power_of_2(head_dim))
     group = heads // kv_heads
     most_bytes = 2 * batch * max_tokens * kv_heads * head_dim * kv_bytes
-    wide = heads_at_once(kv_heads, dim_p2, 512)
-    if kv_bytes == 2 and group <= 16 and dim_p2 <= 256 and wide >= 2 and most_bytes >= 64 * MEGA:
-        choice = _many_heads(batch, kv_heads, dim_p2, group, most_bytes, multiprocessors)
+    rows = batch
+    many = kv_bytes == 2 and group <= 16 and dim_p2 <= 256 and kv_heads % 2 == 0
+    if split_tokens is not None:
+        # A result must not depend on the batch, so neither may the kernel.
+        most_bytes = LARGE
+        batch = MANY_SEQUENCES
+    if many and most_bytes >= 200 * MEGA and batch >= MANY_SEQUENCES:
+        choice = _many_heads(kv_heads, dim_p2, group, multiprocessors)
     else:
-        choice = _one_head(batch, kv_heads, dim_p2, group, kv_bytes, multiprocessors)
+        choice = _one_head(dim_p2, group, kv_bytes, multiprocessors)
+    if batch < MANY_SEQUENCES:
+        # Many pieces of few items: as many at once as there can be, and warps to load them.
+        choice = replace(choice, combine_chunk=32, combine_warps=4)
     if split_tokens is None:
         return choice
     if split_tokens % choice.tile or split_tokens <= 0:
@@ -109,55 +120,38 @@ def choose_decode(
         choice,
         extra=0,
         split=split_tokens // choice.tile,
-        slots=batch * items * -(-max_tokens // split_tokens),
+        slots=rows * items * -(-max_tokens // split_tokens),
         reason=choice.reason + "; fixed splits",
     )
 
 
-def _many_heads(
-    batch: int, kv_heads: int, dim_p2: int, group: int, most_bytes: int, multiprocessors: int
-) -> Choice:
-    if most_bytes >= 800 * MEGA or batch == 1:
-        at_once, a_multiprocessor = heads_at_once(kv_heads, dim_p2, 512), 1
-        reason = "much work: 4 heads of 128 fill a multiprocessor's loads with one program on it"
-    else:
-        at_once, a_multiprocessor = heads_at_once(kv_heads, dim_p2, 256), 2
-        reason = "uneven or little work: two programs a multiprocessor hide each other's item changes"
-    programs = a_multiprocessor * multiprocessors
+def _many_heads(kv_heads: int, dim_p2: int, group: int, multiprocessors: int) -> Choice:
+    at_once = heads_at_once(kv_heads, dim_p2, 512)
     return Choice(
         kernel="heads",
         heads=at_once,
         tile=16,
         depth=4,
-        warps=max(1, at_once),
-        programs=programs,
+        warps=at_once,
+        programs=multiprocessors,
         extra=6,
         split=0,
-        slots=2 * programs,
+        slots=2 * multiprocessors,
         item_rows=at_once * group,
         combine_rows=1,
-        combine_chunk=64 if batch < 8 else 8,
-        combine_warps=4 if batch < 8 else 1,
-        follow_early=False,
-        reason=reason,
+        combine_chunk=4,
+        combine_warps=1,
+        follow_early=True,
+        reason="much work of many sequences: 4 heads of 128 keep 112 KB in flight on a multiprocessor",
     )
 
 
-def _one_head(
-    batch: int,
-    kv_heads: int,
-    dim_p2: int,
-    group: int,
-    kv_bytes: int,
-    multiprocessors: int,
-) -> Choice:
-    # A tile of K and one of V of 32 KB each; wide groups need the registers for their accumulators.
+def _one_head(dim_p2: int, group: int, kv_bytes: int, multiprocessors: int) -> Choice:
+    # 32 KB of K and as much of V a tile; wide groups and fp32 need the registers for something else.
     tile = min(128, 32768 // (dim_p2 * kv_bytes))
     if group > 16 or kv_bytes == 4:
         tile = min(tile, 64)
-    a_multiprocessor = 2 if kv_bytes == 1 else 1
-    programs = a_multiprocessor * multiprocessors
-    few = batch * kv_heads <= 16
+    programs = multiprocessors * (2 if kv_bytes == 1 else 1)
     return Choice(
         kernel="head",
         heads=1,
@@ -170,10 +164,11 @@ def _one_head(
         slots=2 * programs,
         item_rows=group,
         combine_rows=1,
-        combine_chunk=32 if few else 8,
-        combine_warps=4 if few else 1,
-        follow_early=False,
-        reason="little work, one KV head, fp32, wide groups or 8-bit K and V: wide tiles of one head",
+        combine_chunk=4,
+        combine_warps=1,
+        follow_early=True,
+        reason="few sequences or little work, an odd number of KV heads, fp32, wide groups, 8-bit K and V: "
+        "wide tiles of one head keep 160 KB in flight",
     )
 
 

@@ -148,6 +148,8 @@ def _variant(
     validate.check_per_head("sinks", sinks, q)
     if window is not None and window < 1:
         raise InputError(f"window: expected at least 1 token, given {window}")
+    if scale is not None and not scale > 0:
+        raise InputError(f"scale: expected a positive number, given {scale}")
     if softcap is not None and not softcap > 0:
         raise InputError(f"softcap: expected a positive number, given {softcap}")
     if scale is None:

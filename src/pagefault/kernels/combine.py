@@ -31,8 +31,8 @@ def merge(
     """Merges `pieces` partial results, `CHUNK` at a time, in the order of their tokens (so deterministic).
 
     A piece is a sum of values weighted by 2^(logit - highest), with its `highest` and the sum of its
-    weights. `TWO_SLOTS`: every program owns two slots, one for an item it came into and one (the odd one)
-    for an item it began; `first_slot` is a program then. Otherwise pieces lie one after another.
+    weights. `TWO_SLOTS`: every program owns two slots, one for an item it came into and one (the odd one) for
+    an item it began; `first_slot` is a program then. Otherwise pieces lie one after another.
     """
     dims = tl.arange(0, DIM_P2)
     highest = tl.full([ROWS_P2], LOWEST, tl.float32)
@@ -90,7 +90,7 @@ def combine(
     """`ROWS_P2` query heads of one item a program.
 
     `BY_ITEM`: program *i* is item *i* of the batch, for few items and for fixed splits. Otherwise program *i*
-    stands for the boundary between the stretches *i* and *i + 1*, and merges the item that this boundary is
+    stands for the boundary between the shares *i* and *i + 1*, and merges the item that this boundary is
     the first to cut, if it cuts one; so the grid does not grow with the batch.
     """
     UNIT: tl.constexpr = TILE * SPLIT if SPLIT > 0 else TILE
@@ -118,7 +118,8 @@ def combine(
         pieces = units
     else:
         first_slot = share_of(item_start, total_work, programs)
-        pieces = share_of(item_start + units - 1, total_work, programs) - first_slot + 1
+        last_slot = share_of(item_start + units - 1, total_work, programs)
+        pieces = last_slot - first_slot + 1
     mine = inside & (pieces > 1)
     if not BY_ITEM:
         mine = mine & (item_start < work) & (first_slot == boundary - 1)

@@ -10,7 +10,7 @@ import triton.language as tl
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 from pagefault.kernels.schedule import extra_tiles, find_row, share_start, tile_span, work_ends
-from pagefault.kernels.tiles import LOG2E, LOWEST, close_softmax, fp8_pair, shape_logits, token_offsets
+from pagefault.kernels.tiles import LOWEST, close_softmax, fp8_pair, logit_unit, shape_logits, token_offsets
 
 
 @triton.jit(do_not_specialize=["batch", "programs", "window"])
@@ -73,15 +73,14 @@ def decode_head(
         gdc_launch_dependents()
     ends = work_ends(lengths, batch, window, KV_HEADS, BATCH_P2, UNIT, EXTRA)
     total_work = tl.max(ends, 0)
-    work = share_start(program, total_work, programs)
-    work_end = share_start(program + 1, total_work, programs)
-    row, row_start = find_row(ends, work)
-
     group = tl.arange(0, GROUP_P2)
     dims = tl.arange(0, DIM_P2)
     out_dims = tl.arange(0, OUT_P2) * STEP
     lanes = tl.arange(0, TILE)
     in_group = group < GROUP
+    work = share_start(program, total_work, programs)
+    work_end = share_start(program + 1, total_work, programs)
+    row, row_start = find_row(ends, work)
     while work < work_end:
         tokens = tl.load(lengths + row)
         first, units = tile_span(tokens, window, UNIT)
@@ -96,13 +95,14 @@ def decode_head(
             inside = in_group[:, None] & (dims < HEAD_DIM)[None, :]
             q_at = row.to(tl.int64) * stride_q + head[:, None] * stride_q_head + dims[None, :]
             queries = tl.load(q + q_at, mask=inside, other=0.0)
-            scale_log2 = scale * LOG2E
+            k_factor = scale
             if FP8:
                 queries = queries.to(tl.float16)  # e4m3 is exact in fp16
-                scale_log2 *= tl.load(k_scale + kv_head * stride_scale)
+                k_factor *= tl.load(k_scale + kv_head * stride_scale)
             slope = None
             if slopes is not None:
                 slope = tl.load(slopes + head, mask=in_group, other=0.0)[:, None]
+            unit = logit_unit(k_factor, softcap, slopes)
             highest = tl.full([GROUP_P2], LOWEST, tl.float32)
             total = tl.zeros([GROUP_P2], tl.float32)
             values = tl.zeros([GROUP_P2, OUT_P2], tl.float32)
@@ -136,11 +136,11 @@ def decode_head(
                 if window is not None:
                     seen = seen & (token >= tokens - window)
                 logits = shape_logits(
-                    dots, scale_log2, softcap, slope, (tokens - 1 - token)[None, :], seen[None, :]
+                    dots, k_factor, softcap, slope, (tokens - 1 - token)[None, :], seen[None, :]
                 )
-                higher = tl.maximum(highest, tl.max(logits, 1))
+                higher = tl.maximum(highest, tl.max(logits, 1) * unit)
                 shrink = tl.exp2(highest - higher)
-                weights = tl.exp2(logits - higher[:, None])
+                weights = tl.exp2(logits * unit - higher[:, None])
                 total = total * shrink + tl.sum(weights, 1)
                 if FP8:
                     pairs = (

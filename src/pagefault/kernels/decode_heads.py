@@ -10,7 +10,7 @@ import triton.language as tl
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 from pagefault.kernels.schedule import extra_tiles, find_row, share_start, tile_span, work_ends
-from pagefault.kernels.tiles import LOG2E, LOWEST, close_softmax, shape_logits, token_offsets
+from pagefault.kernels.tiles import LOWEST, close_softmax, logit_unit, shape_logits, token_offsets
 
 
 @triton.jit(do_not_specialize=["batch", "programs", "window"])
@@ -65,15 +65,14 @@ def decode_heads(
         gdc_launch_dependents()
     ends = work_ends(lengths, batch, window, ITEMS, BATCH_P2, UNIT, EXTRA)
     total_work = tl.max(ends, 0)
-    work = share_start(program, total_work, programs)
-    work_end = share_start(program + 1, total_work, programs)
-    row, row_start = find_row(ends, work)
-
     heads = tl.arange(0, HEADS)
     group = tl.arange(0, GROUP_P2)
     dims = tl.arange(0, DIM_P2)
     lanes = tl.arange(0, TILE)
     in_group = group < GROUP
+    work = share_start(program, total_work, programs)
+    work_end = share_start(program + 1, total_work, programs)
+    row, row_start = find_row(ends, work)
     while work < work_end:
         tokens = tl.load(lengths + row)
         first, units = tile_span(tokens, window, UNIT)
@@ -89,10 +88,10 @@ def decode_heads(
             inside = in_group[None, :, None] & (dims < HEAD_DIM)[None, None, :]
             q_at = row.to(tl.int64) * stride_q + head[:, :, None] * stride_q_head + dims[None, None, :]
             queries = tl.load(q + q_at, mask=inside, other=0.0)
-            scale_log2 = scale * LOG2E
             slope = None
             if slopes is not None:
                 slope = tl.load(slopes + head, mask=in_group[None, :], other=0.0)[:, :, None]
+            unit = logit_unit(scale, softcap, slopes)
             highest = tl.full([HEADS, GROUP_P2], LOWEST, tl.float32)
             total = tl.zeros([HEADS, GROUP_P2], tl.float32)
             values = tl.zeros([HEADS, GROUP_P2, DIM_P2], tl.float32)
@@ -128,11 +127,11 @@ def decode_heads(
                 if window is not None:
                     seen = seen & (token >= tokens - window)
                 logits = shape_logits(
-                    dots, scale_log2, softcap, slope, (tokens - 1 - token)[None, None, :], seen[None, None, :]
+                    dots, scale, softcap, slope, (tokens - 1 - token)[None, None, :], seen[None, None, :]
                 )
-                higher = tl.maximum(highest, tl.max(logits, 2))
+                higher = tl.maximum(highest, tl.max(logits, 2) * unit)
                 shrink = tl.exp2(highest - higher)
-                weights = tl.exp2(logits - higher[:, :, None])
+                weights = tl.exp2(logits * unit - higher[:, :, None])
                 total = total * shrink + tl.sum(weights, 2)
                 vals = tl.load(
                     v_row + at[None, :, None] + heads[:, None, None] * stride_head + dims[None, None, :],

@@ -2,9 +2,9 @@
 
 The work is laid out on a line: sequence after sequence, within a sequence item after item (an item is
 one group of KV heads), within an item tile after tile of `UNIT` tokens. Program *p* of *P* takes the
-*p*-th of *P* equal stretches of that line, wherever they begin and end. So one long sequence spreads
+*p*-th of *P* equal shares of that line, wherever they begin and end. So one long sequence spreads
 over all programs, and many short ones fill them evenly. Nothing is planned on the host: every program
-finds its stretch by a prefix sum over the lengths, a few hundred nanoseconds.
+finds its share by a prefix sum over the lengths, a few hundred nanoseconds.
 
 Beginning an item costs time too (queries to load, a pipeline to fill, a result to store), so every item
 that has tokens is charged `EXTRA` tiles in front of its real ones. A sequence without tokens has one
@@ -33,13 +33,13 @@ def extra_tiles(tokens, EXTRA: tl.constexpr):
 
 @triton.jit
 def share_start(program, total, programs):
-    """Where a program's stretch begins: the first ``total % programs`` programs take one tile more."""
+    """Where a program's share begins: the first ``total % programs`` shares are one tile longer."""
     return program * (total // programs) + tl.minimum(program, total % programs)
 
 
 @triton.jit
 def share_of(position, total, programs):
-    """The program whose stretch holds a position: the inverse of `share_start`."""
+    """The program whose share holds a position: the inverse of `share_start`."""
     size = total // programs
     longer = total % programs
     in_longer = longer * (size + 1)

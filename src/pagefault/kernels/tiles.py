@@ -1,6 +1,6 @@
 """What the decode kernels do with a tile of tokens, whichever way they hold it.
 
-Logits are kept in units of log 2 (multiplied by log2 e), because the hardware's exponential is 2^x.
+The hardware's exponential is 2^x, so a row's highest logit is kept as an exponent of 2.
 """
 
 # mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators
@@ -67,16 +67,28 @@ def fp8_pair(pairs):
 
 
 @triton.jit
-def shape_logits(dots, scale_log2, softcap, slopes, distance, seen):
+def logit_unit(scale, softcap, slopes):
+    """What a logit of `shape_logits` is multiplied by to be an exponent of 2.
+
+    Without variants the scale waits until here too: then the exponent is one multiply-add, rounded once,
+    after the row's highest has been taken off.
+    """
+    if softcap is None and slopes is None:
+        return scale * LOG2E
+    return LOG2E
+
+
+@triton.jit
+def shape_logits(dots, scale, softcap, slopes, distance, seen):
     """Scale, soft cap, ALiBi and mask, in this order; `slopes`, `distance` and `seen` broadcast to `dots`."""
-    logits = dots * scale_log2
-    if softcap is not None:
-        cap = softcap * LOG2E
-        # tanh(y) = 1 - 2 / (e^2y + 1), which goes to ±1 without overflow
-        logits = cap * (1.0 - 2.0 / (tl.exp2(logits * (2.0 * LOG2E / cap)) + 1.0))
-    if slopes is not None:
-        logits -= slopes * LOG2E * distance.to(tl.float32)
-    return tl.where(seen, logits, float("-inf"))
+    if softcap is not None or slopes is not None:
+        dots = dots * scale
+        if softcap is not None:
+            # tanh(y) = 1 - 2 / (e^2y + 1), which goes to ±1 without overflow
+            dots = softcap * (1.0 - 2.0 / (tl.exp2(dots * (2.0 * LOG2E / softcap)) + 1.0))
+        if slopes is not None:
+            dots -= slopes * distance.to(tl.float32)
+    return tl.where(seen, dots, float("-inf"))
 
 
 @triton.jit
