@@ -1,0 +1,195 @@
+"""Times paged decode beside its floor and its rivals: ``python -m benchmarks.attention --csv FILE``.
+
+For each case, on the same tensors in one process: the floor (the same bytes through the same block table, no
+attention), ours, ours without pages, and every rival that can be had. Each is checked against the float64 oracle
+before it is timed, with poisoned outputs; what is wrong is named and not timed. The schedule is inside our time.
+Rows say case, implementation, quantiles, bytes, ratio to floor, GPU, driver, versions and commit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import gc
+import math
+import os
+import subprocess
+import sys
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+
+import torch
+import triton
+
+from benchmarks.cases import BLOCK_SIZES, CASES, Case, Inputs, make_inputs
+from benchmarks.rivals import RIVALS, Call, Rival, Unsuitable, contiguous_copies
+from benchmarks.timing import Timing, capture, time_graphs
+from pagefault.attention import FLOOR_TOKENS, DecodeWorkspace, floor_programs, paged_decode, read_floor
+
+# Relative error of the whole result, ‖out − oracle‖ / ‖oracle‖: the rounding of the output and the weights.
+TOLERANCE = {"bf16": 1e-2, "fp16": 2e-3, "fp8": 1e-2, "fp32": 1e-5}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One implementation on one case. Times in microseconds a call."""
+
+    case: str
+    implementation: str
+    p20: float
+    p50: float
+    p80: float
+    kv_bytes: int
+    ratio: float
+    error: float
+    note: str
+    gpu: str
+    driver: str
+    torch: str
+    triton: str
+    version: str
+    commit: str
+
+
+def oracle(case: Case, inputs: Inputs) -> torch.Tensor:
+    """The result in float64, sequence by sequence, K and V gathered through the table."""
+    view, group = inputs.view, case.heads // case.kv_heads
+    rows = []
+    for row, tokens in enumerate(case.lengths):
+        pages = view.block_table[row, : -(-tokens // case.block_size)].long()
+        k, v = (part[pages].flatten(0, 1)[:tokens].double() for part in (view.k, view.v))
+        q = inputs.q[row].double().view(case.kv_heads, group, case.head_dim)
+        logits = torch.einsum("hgd,thd->hgt", q, k) / math.sqrt(case.head_dim)
+        rows.append(torch.einsum("hgt,thd->hgd", logits.softmax(-1), v).flatten(0, 1))
+    return torch.stack(rows)
+
+
+def ours(case: Case, inputs: list[Inputs]) -> Rival:
+    """PageFault as a user calls it: the launcher's own choice."""
+    workspace = DecodeWorkspace.for_decode(
+        heads=case.heads, kv_heads=case.kv_heads, head_dim=case.head_dim, device="cuda"
+    )
+    calls: list[Call] = [
+        partial(paged_decode, one.q, one.view, out=torch.full_like(one.q, math.nan), workspace=workspace)
+        for one in inputs
+    ]
+    return Rival("pagefault", "", calls)
+
+
+def floors(inputs: list[Inputs]) -> dict[str, Rival]:
+    """The floor kernel at each of its sizes; the fastest is the floor."""
+    size = max(floor_programs(inputs[0].view, tokens) for tokens in FLOOR_TOKENS)
+    checksums = torch.empty(size, dtype=torch.int32, device="cuda")
+
+    def read(one: Inputs, tokens: int) -> torch.Tensor:
+        read_floor(one.view, checksums, tokens)
+        return checksums
+
+    return {
+        f"floor {tokens}": Rival(f"floor {tokens}", "", [partial(read, one, tokens) for one in inputs])
+        for tokens in FLOOR_TOKENS
+    }
+
+
+def compete(case: Case, inputs: list[Inputs]) -> tuple[dict[str, Rival], dict[str, float]]:
+    """Everybody who takes part in a case and is right, with the error of each."""
+    expected = oracle(case, inputs[0])
+    found: dict[str, Rival] = {}
+    errors: dict[str, float] = {}
+
+    def enter(rival: Rival) -> None:
+        error = float((rival.calls[0]().double() - expected).norm() / expected.norm())
+        if not error < TOLERANCE[case.dtype]:
+            print(f"WRONG {case.name}: {rival.name} has an error of {error:.2e}")
+            return
+        found[rival.name], errors[rival.name] = rival, error
+
+    enter(ours(case, inputs))
+    try:
+        copies = contiguous_copies(case, inputs)
+    except Unsuitable:
+        copies = []
+    for name, make in RIVALS.items():
+        try:
+            if not copies and name != "flashinfer":
+                raise Unsuitable("needs sequences of one length")
+            enter(make(case, inputs, copies))
+        except Unsuitable as reason:
+            print(f"{case.name}: without {name}: {reason}")
+        except RuntimeError as error:
+            print(f"{case.name}: without {name}: {str(error).splitlines()[0][:100]}")
+    return found, errors
+
+
+def measure(case: Case, rounds: int, about: dict[str, str]) -> list[Row]:
+    """All rows of a case."""
+    inputs = make_inputs(case)
+    rivals, errors = compete(case, inputs)
+    everybody = {**floors(inputs), **rivals}
+    graphs = {name: capture(rival.calls) for name, rival in everybody.items()}
+    timings = time_graphs(graphs, rounds)
+    best = min((name for name in timings if name.startswith("floor ")), key=lambda name: timings[name].p50)
+    floor = timings[best].p50
+    print(f"{case.name}: floor {floor:.1f} us, {case.kv_bytes / floor / 1e6:.2f} TB/s")
+
+    def row(name: str, shown: str, timing: Timing) -> Row:
+        rival = everybody[name]
+        print(f"   {shown:22}{timing.p50:9.2f} us   {floor / timing.p50:.3f}")
+        return Row(
+            case=case.name, implementation=shown, p20=round(timing.p20, 3), p50=round(timing.p50, 3),
+            p80=round(timing.p80, 3), kv_bytes=case.kv_bytes, ratio=round(floor / timing.p50, 4),
+            error=float(f"{errors.get(name, 0.0):.2e}"), note=rival.note, version=rival.version, **about,
+        )  # fmt: skip
+
+    return [row(best, "floor", timings[best]), *(row(name, name, timings[name]) for name in rivals)]
+
+
+def environment() -> dict[str, str]:
+    """What the rows were measured on and with."""
+    query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    commit = os.environ.get("PAGEFAULT_COMMIT")
+    if not commit:
+        described = ["git", "describe", "--always", "--dirty"]
+        commit = subprocess.run(described, capture_output=True, text=True, check=False).stdout.strip()
+    return {
+        "gpu": torch.cuda.get_device_name(),
+        "driver": subprocess.run(query, capture_output=True, text=True, check=False).stdout.strip(),
+        "torch": torch.__version__,
+        "triton": triton.__version__,
+        "commit": commit or "unknown",
+    }
+
+
+def main() -> None:
+    """See the module's text."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--csv", type=Path)
+    parser.add_argument(
+        "--cases", default="", help="names, with commas; all and the block sizes if not given"
+    )
+    parser.add_argument("--rounds", type=int, default=30)
+    options = parser.parse_args()
+    if not torch.cuda.is_available():
+        sys.exit("this benchmark needs a CUDA GPU")
+    wanted = options.cases.split(",") if options.cases else []
+    about, rows = environment(), []
+    for case in (*CASES, *BLOCK_SIZES):
+        if wanted and case.name not in wanted:
+            continue
+        rows += measure(case, options.rounds, about)
+        gc.collect()
+        torch.cuda.empty_cache()
+        if options.csv:  # after every case, so that an interrupted run keeps what it has
+            temporary = options.csv.with_suffix(".tmp")
+            with temporary.open("w", newline="", encoding="utf-8") as stream:
+                writer = csv.DictWriter(stream, list(Row.__dataclass_fields__), lineterminator="\n")
+                writer.writeheader()
+                writer.writerows(asdict(row) for row in rows)
+            temporary.replace(options.csv)
+    read = max(row.kv_bytes / row.p50 for row in rows if row.implementation == "floor") / 1e6
+    print(f"best large read of the run: {read:.2f} TB/s")
+
+
+if __name__ == "__main__":
+    main()
