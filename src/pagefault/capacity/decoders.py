@@ -1,7 +1,7 @@
 """Decoders with attention in every layer: which fields of a configuration say what, family by family.
 
-Source: ``configuration_*.py`` and ``modeling_*.py`` of each model type in transformers 5.24. Where a configuration
-may leave a field out, the default is the one of that file, and taking it is noted.
+Source: ``configuration_*.py`` and ``modeling_*.py`` of each model type in transformers 5.24. What a
+configuration leaves out is in `defaults`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ class Style:
 
     Attributes:
         windows: Which layers look back how far where ``layer_types`` is absent; None where all see everything.
-        sliding: The default of ``sliding_window`` where a layer type needs it.
         qkv_bias: The field that says whether Q, K and V have a bias, or the answer.
         out_bias: The same for the output projection.
         qk_norm: Norms of Q and K: none, over one head (``head``), or over all (``full``).
@@ -40,14 +39,11 @@ class Style:
         norm_vectors: Vectors a norm has: 1, or 2 with a bias, or 0 without weights.
         gated: Whether the feed-forward part has three matrices.
         mlp_bias: The field that says whether it has biases, or the answer.
-        head_dim: The default where ``head_dim`` is absent; None for hidden size ÷ heads.
         tied: Whether the output layer is the embedding where ``tie_word_embeddings`` is absent.
-        head_bias: Whether the output layer has a bias.
         sinks: Whether each head has a learned sink.
     """
 
     windows: WindowRule | None = None
-    sliding: int | None = None
     qkv_bias: str | bool = False
     out_bias: str | bool = False
     qk_norm: str = ""
@@ -55,9 +51,7 @@ class Style:
     norm_vectors: int = 1
     gated: bool = True
     mlp_bias: str | bool = False
-    head_dim: int | None = None
     tied: bool = False
-    head_bias: bool = False
     sinks: bool = False
 
 
@@ -79,7 +73,7 @@ def head_counts(fields: Fields) -> tuple[int, int]:
     return heads, kv_heads
 
 
-def head_width(fields: Fields, hidden: int, heads: int, default: int | None = None) -> int:
+def head_width(fields: Fields, hidden: int, heads: int) -> int:
     """The width of a head: ``head_dim`` where it is given, else hidden size ÷ heads.
 
     Raises:
@@ -87,8 +81,6 @@ def head_width(fields: Fields, hidden: int, heads: int, default: int | None = No
     """
     if "head_dim" in fields:
         return fields.count("head_dim")
-    if default is not None:
-        return fields.count("head_dim", default=default)
     if hidden % heads:
         raise fields.error(
             "num_attention_heads", str(heads), f"a divisor of hidden_size, {hidden}, as head_dim is not given"
@@ -99,7 +91,7 @@ def head_width(fields: Fields, hidden: int, heads: int, default: int | None = No
 def read_attention(fields: Fields, hidden: int, style: Style) -> Attention:
     """The attention of a family, without a window."""
     heads, kv_heads = head_counts(fields)
-    width = head_width(fields, hidden, heads, style.head_dim)
+    width = head_width(fields, hidden, heads)
     norms = {"": 0, "head": 2 * width, "full": (heads + kv_heads) * width}[style.qk_norm]
     return Attention(
         heads,
@@ -121,20 +113,28 @@ def whole(
     attention_heads: int,
     layers: tuple[Layer, ...],
     *,
-    tied: bool,
+    tied: bool | None,
     vectors: int = 1,
-    head_bias: bool = False,
 ) -> Decoder:
-    """Layers with an embedding before and a norm and an output layer behind them."""
+    """Layers with an embedding before and a norm and an output layer behind them.
+
+    Args:
+        fields: The configuration.
+        attention_heads: Query heads.
+        layers: The layers.
+        tied: Whether the output layer is the embedding unless the configuration says otherwise; None where the
+            family never shares it, whatever the configuration says.
+        vectors: Vectors that the last norm has.
+    """
     hidden, vocab = fields.count("hidden_size"), fields.count("vocab_size")
-    own = not fields.flag("tie_word_embeddings", tied)
+    own = tied is None or not fields.flag("tie_word_embeddings", tied)
     return Decoder(
         hidden,
         attention_heads,
         layers,
         embedding=vocab * hidden,
         head=vocab * hidden * own,
-        rest=vectors * hidden + vocab * head_bias,
+        rest=vectors * hidden,
     )
 
 
@@ -142,9 +142,9 @@ def decoder(style: Style, ffn: FeedForward | None = None) -> Callable[[Fields], 
     """The reader of a family: its style, and its feed-forward part where that is not dense."""
 
     def read(fields: Fields) -> Decoder:
-        count, hidden = fields.count("num_hidden_layers"), fields.count("hidden_size")
+        count, hidden = fields.layers(), fields.count("hidden_size")
         attention = read_attention(fields, hidden, style)
-        windows = layer_windows(fields, count, style.windows, style.sliding)
+        windows = layer_windows(fields, count, style.windows)
         norms = style.norms * style.norm_vectors * hidden
         layers = tuple(
             Layer(
@@ -160,7 +160,6 @@ def decoder(style: Style, ffn: FeedForward | None = None) -> Callable[[Fields], 
             layers,
             tied=style.tied,
             vectors=style.norm_vectors,
-            head_bias=style.head_bias,
         )
 
     return read
@@ -170,38 +169,36 @@ BIASED = "attention_bias"
 LLAMA = Style(qkv_bias=BIASED, out_bias=BIASED, mlp_bias="mlp_bias")
 QWEN2 = Style(windows=above_max_window_layers, qkv_bias=True)
 QWEN3 = Style(windows=above_max_window_layers, qkv_bias=BIASED, out_bias=BIASED, qk_norm="head")
-_GEMMA = Style(qkv_bias=BIASED, out_bias=BIASED, head_dim=256, tied=True)
+_GEMMA = Style(qkv_bias=BIASED, out_bias=BIASED, tied=True)
 _OLMO = Style(qkv_bias=BIASED, out_bias=BIASED, qk_norm="full")
 _COHERE = Style(qkv_bias=BIASED, out_bias=BIASED, norms=1, tied=True)
 
 DENSE: dict[str, Callable[[Fields], Decoder]] = {
     "llama": decoder(LLAMA),
-    "mistral": decoder(Style(windows=everywhere(4096))),
-    "ministral3": decoder(Style(windows=everywhere())),
+    "mistral": decoder(Style(windows=everywhere)),
+    "ministral3": decoder(Style(windows=everywhere)),
     "qwen2": decoder(QWEN2),
     "qwen2_vl_text": decoder(QWEN2),
     "qwen2_5_vl_text": decoder(QWEN2),
     "qwen3": decoder(QWEN3),
     "qwen3_vl_text": decoder(replace(QWEN3, windows=None)),
-    "phi3": decoder(Style(windows=everywhere())),
+    "phi3": decoder(Style(windows=everywhere)),
     "gemma": decoder(_GEMMA),
-    "gemma2": decoder(replace(_GEMMA, norms=4, windows=every_other(2, 4096), sliding=4096)),
-    "gemma3_text": decoder(
-        replace(_GEMMA, norms=4, qk_norm="head", windows=every_other(6, 4096), sliding=4096)
-    ),
+    "gemma2": decoder(replace(_GEMMA, norms=4, windows=every_other(2))),
+    "gemma3_text": decoder(replace(_GEMMA, norms=4, qk_norm="head", windows=every_other(6))),
     "cohere": decoder(_COHERE),
-    "cohere2": decoder(replace(_COHERE, windows=every_other(4, 4096), sliding=4096)),
-    "glm": decoder(Style(qkv_bias=BIASED, head_dim=128)),
-    "glm4": decoder(Style(qkv_bias=BIASED, head_dim=128, norms=4)),
+    "cohere2": decoder(replace(_COHERE, windows=every_other(4))),
+    "glm": decoder(Style(qkv_bias=BIASED)),
+    "glm4": decoder(Style(qkv_bias=BIASED, norms=4)),
     "granite": decoder(LLAMA),
     "olmo": decoder(replace(LLAMA, norm_vectors=0, mlp_bias=False)),
     "olmo2": decoder(_OLMO),
-    "olmo3": decoder(replace(_OLMO, windows=every_other(4, 4096), sliding=4096)),
+    "olmo3": decoder(replace(_OLMO, windows=every_other(4))),
     "seed_oss": decoder(Style(qkv_bias=BIASED, out_bias="attention_out_bias", mlp_bias="mlp_bias")),
     "smollm3": decoder(replace(LLAMA, tied=True)),
     "starcoder2": decoder(
         Style(
-            windows=everywhere(),
+            windows=everywhere,
             qkv_bias="use_bias",
             out_bias="use_bias",
             mlp_bias="use_bias",

@@ -25,8 +25,10 @@ def _plain(
     *,
     positions: int = 0,
     tied: bool,
+    bias: bool = True,
+    norm_vectors: int = 2,
 ) -> Decoder:
-    """Every head has its own K and V; biases everywhere; two norms with bias a layer and one at the end.
+    """Every head has its own K and V; two norms a layer and one at the end.
 
     Args:
         fields: The configuration.
@@ -36,19 +38,21 @@ def _plain(
         ffn: The feed-forward part.
         positions: Learned positions.
         tied: Whether the output layer is the embedding unless the configuration says otherwise.
+        bias: Whether the projections of attention have biases.
+        norm_vectors: Vectors a norm has: 2, or 0 without weights.
     """
     hidden, vocab = fields.count(*names), fields.count("vocab_size")
     if hidden % heads:
         raise fields.error(names[0], str(hidden), f"a multiple of the number of heads, {heads}")
-    attention = Attention(heads, heads, hidden // heads, qkv_bias=True, out_bias=True)
+    attention = Attention(heads, heads, hidden // heads, qkv_bias=bias, out_bias=bias)
     own = not fields.flag("tie_word_embeddings", tied)
     return Decoder(
         hidden,
         heads,
-        (Layer(attention, ffn, 4 * hidden),) * layers,
+        (Layer(attention, ffn, 2 * norm_vectors * hidden),) * layers,
         embedding=(vocab + positions) * hidden,
         head=vocab * hidden * own,
-        rest=2 * hidden,
+        rest=norm_vectors * hidden,
     )
 
 
@@ -58,16 +62,17 @@ def _gpt2(fields: Fields) -> Decoder:
     positions = fields.count("n_positions", "max_position_embeddings", "n_ctx")
     heads, layers = (
         fields.count("n_head", "num_attention_heads"),
-        fields.count("n_layer", "num_hidden_layers"),
+        fields.layers("n_layer", "num_hidden_layers"),
     )
     ffn = Mlp(inner, gated=False, bias=True)
     return _plain(fields, ("n_embd", "hidden_size"), heads, layers, ffn, positions=positions, tied=True)
 
 
 def _gpt_neox(fields: Fields) -> Decoder:
-    heads, layers = fields.count("num_attention_heads"), fields.count("num_hidden_layers")
+    heads, layers = fields.count("num_attention_heads"), fields.layers()
     ffn = Mlp(fields.count("intermediate_size"), gated=False, bias=True)
-    return _plain(fields, ("hidden_size",), heads, layers, ffn, tied=False)
+    bias = fields.flag("attention_bias", True)
+    return _plain(fields, ("hidden_size",), heads, layers, ffn, tied=False, bias=bias)
 
 
 def _opt(fields: Fields) -> Decoder:
@@ -79,17 +84,26 @@ def _opt(fields: Fields) -> Decoder:
         )
     if not fields.flag("do_layer_norm_before", True):
         raise fields.error("do_layer_norm_before", "false", "true: norms behind each part are not known")
-    heads, layers = fields.count("num_attention_heads"), fields.count("num_hidden_layers")
-    ffn = Mlp(fields.count("ffn_dim"), gated=False, bias=True)
-    positions = fields.count("max_position_embeddings") + 2  # two of them are for padding
-    return _plain(fields, ("hidden_size",), heads, layers, ffn, positions=positions, tied=True)
+    heads, layers = fields.count("num_attention_heads"), fields.layers()
+    bias = fields.flag("enable_bias", True)
+    return _plain(
+        fields,
+        ("hidden_size",),
+        heads,
+        layers,
+        Mlp(fields.count("ffn_dim"), gated=False, bias=bias),
+        positions=fields.count("max_position_embeddings") + 2,  # two of them are for padding
+        tied=True,
+        bias=bias,
+        norm_vectors=2 * fields.flag("layer_norm_elementwise_affine", True),
+    )
 
 
 def _bloom(fields: Fields) -> Decoder:
     hidden = fields.count("hidden_size", "n_embed")
     heads, layers = (
         fields.count("n_head", "num_attention_heads"),
-        fields.count("n_layer", "num_hidden_layers"),
+        fields.layers("n_layer", "num_hidden_layers"),
     )
     ffn = Mlp(4 * hidden, gated=False, bias=True)
     plain = _plain(fields, ("hidden_size", "n_embed"), heads, layers, ffn, tied=True)
@@ -117,7 +131,7 @@ def _falcon(fields: Fields) -> Decoder:
     if new and parallel and "num_ln_in_parallel_attn" in fields:
         norms = fields.count("num_ln_in_parallel_attn")
     layer = Layer(attention, Mlp(inner, gated=False, bias=bias), 2 * norms * hidden)
-    count = fields.count("num_hidden_layers", "n_layer")
+    count = fields.layers("num_hidden_layers", "n_layer")
     return whole(fields, heads, (layer,) * count, tied=True, vectors=2)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pagefault.capacity.decoders import BIASED, QWEN3, FeedForward, Style, decoder, whole
 from pagefault.capacity.parts import Latent, Layer, Mlp, Moe, Window
-from pagefault.capacity.windows import Windows, every_other, everywhere, if_used
+from pagefault.capacity.windows import Windows, even_below_max_window_layers, every_other, everywhere, if_used
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,13 +18,22 @@ if TYPE_CHECKING:
     from pagefault.capacity.fields import Fields
     from pagefault.capacity.parts import Decoder
 
+_EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
+"""Names for the same number: transformers writes another one than the publisher's file has for some types."""
+
+
+def routed(fields: Fields, experts: str, width: str) -> Moe:
+    """Routed experts: how many the field `experts` says, each as wide as the field `width` says.
+
+    Raises:
+        ConfigError: A field is missing, or a token would go through more experts than there are.
+    """
+    number = fields.count(experts, *_EXPERTS)
+    return Moe(number, fields.count("num_experts_per_tok", most=number), fields.count(width))
+
 
 def _mixtral(fields: Fields, _: int) -> Moe:
-    return Moe(
-        fields.count("num_local_experts"),
-        fields.count("num_experts_per_tok"),
-        fields.count("intermediate_size"),
-    )
+    return routed(fields, "num_local_experts", "intermediate_size")
 
 
 def _minimax_m2(fields: Fields, number: int) -> Moe:
@@ -38,9 +47,7 @@ def _gpt_oss(fields: Fields, number: int) -> Moe:
 
 
 def _olmoe(fields: Fields, _: int) -> Moe:
-    return Moe(
-        fields.count("num_experts"), fields.count("num_experts_per_tok"), fields.count("intermediate_size")
-    )
+    return routed(fields, "num_experts", "intermediate_size")
 
 
 def qwen_moe(fields: Fields, number: int) -> Mlp | Moe:
@@ -49,11 +56,7 @@ def qwen_moe(fields: Fields, number: int) -> Mlp | Moe:
     dense = fields.items("mlp_only_layers", int) or []
     if number in dense or (number + 1) % step:
         return Mlp(fields.count("intermediate_size"))
-    return Moe(
-        fields.count("num_experts"),
-        fields.count("num_experts_per_tok"),
-        fields.count("moe_intermediate_size"),
-    )
+    return routed(fields, "num_experts", "moe_intermediate_size")
 
 
 def qwen_shared_moe(fields: Fields, number: int) -> Mlp | Moe:
@@ -71,13 +74,13 @@ def _llama4(fields: Fields, number: int) -> Mlp | Moe:
     sparse = (number + 1) % step == 0 if listed is None else number in listed
     if not sparse:
         return Mlp(fields.count("intermediate_size_mlp"))
-    width = fields.count("intermediate_size")
-    return Moe(fields.count("num_local_experts"), fields.count("num_experts_per_tok"), width, shared=width)
+    moe = routed(fields, "num_local_experts", "intermediate_size")
+    return replace(moe, shared=moe.width)
 
 
 def _llama4_windows(fields: Fields, layers: int) -> Windows:
     """Layers with rotary positions are chunked; every ``no_rope_layer_interval``-th has none and sees everything."""
-    rope = fields.items("no_rope_layers", int) or []  # 1: with rotary positions, whatever the name says
+    rope = fields.items("no_rope_layers", int)  # 1: with rotary positions, whatever the name says
     if rope and len(rope) != layers:
         raise fields.error(
             "no_rope_layers", f"a list of {len(rope)}", f"one entry for each of {layers} layers"
@@ -95,12 +98,12 @@ def _first_dense(router_bias: bool) -> FeedForward:
     """DeepSeek's rule: the first ``first_k_dense_replace`` layers are dense, the others have shared experts too."""
 
     def read(fields: Fields, number: int) -> Mlp | Moe:
-        step = fields.count("moe_layer_freq", default=1) if "moe_layer_freq" in fields else 1
+        step = fields.optional("moe_layer_freq") or 1
         if number < fields.count("first_k_dense_replace", least=0) or number % step:
             return Mlp(fields.count("intermediate_size"))
-        experts, width = fields.count("n_routed_experts"), fields.count("moe_intermediate_size")
-        shared = fields.count("n_shared_experts", default=0, least=0) * width
-        return Moe(experts, fields.count("num_experts_per_tok"), width, shared, rest=experts * router_bias)
+        moe = routed(fields, "n_routed_experts", "moe_intermediate_size")
+        shared = 0 if fields.is_null("n_shared_experts") else fields.count("n_shared_experts", least=0)
+        return replace(moe, shared=shared * moe.width, rest=moe.experts * router_bias)
 
     return read
 
@@ -111,19 +114,22 @@ def _latent_decoder(router_bias: bool) -> Callable[[Fields], Decoder]:
     def read(fields: Fields) -> Decoder:
         hidden = fields.count("hidden_size")
         heads = fields.count("num_attention_heads")
+        rank = fields.count("kv_lora_rank")
+        query_rank = fields.optional("q_lora_rank")
+        if query_rank is None and not fields.is_null("q_lora_rank"):
+            raise fields.error(
+                "q_lora_rank", "missing", "a whole number, or null for queries without a latent"
+            )
         attention = Latent(
             heads,
-            fields.optional("q_lora_rank"),
-            fields.count("kv_lora_rank"),
+            query_rank,
+            rank,
             fields.count("qk_rope_head_dim"),
             fields.count("qk_nope_head_dim"),
             fields.count("v_head_dim"),
             fields.flag(BIASED, False),
         )
-        layers = tuple(
-            Layer(attention, ffn(fields, number), 2 * hidden)
-            for number in range(fields.count("num_hidden_layers"))
-        )
+        layers = tuple(Layer(attention, ffn(fields, number), 2 * hidden) for number in range(fields.layers()))
         return whole(fields, heads, layers, tied=False)
 
     return read
@@ -136,13 +142,11 @@ def _glm4_moe(fields: Fields) -> Decoder:
 
 _QWEN3_MOE = replace(QWEN3, windows=if_used)
 _LLAMA4 = Style(windows=_llama4_windows, qkv_bias=BIASED, out_bias=BIASED)
-_GPT_OSS = Style(
-    windows=every_other(2, 128), sliding=128, qkv_bias=BIASED, out_bias=BIASED, head_dim=64, sinks=True
-)
+_GPT_OSS = Style(windows=every_other(2), qkv_bias=BIASED, out_bias=BIASED, sinks=True)
 
 SPARSE: dict[str, Callable[[Fields], Decoder]] = {
-    "mixtral": decoder(Style(windows=everywhere()), _mixtral),
-    "qwen2_moe": decoder(Style(windows=if_used, qkv_bias="qkv_bias"), qwen_shared_moe),
+    "mixtral": decoder(Style(windows=everywhere), _mixtral),
+    "qwen2_moe": decoder(Style(windows=even_below_max_window_layers, qkv_bias="qkv_bias"), qwen_shared_moe),
     "qwen3_moe": decoder(_QWEN3_MOE, qwen_moe),
     "qwen3_vl_moe_text": decoder(replace(QWEN3, windows=None), qwen_moe),
     "olmoe": decoder(Style(qkv_bias=BIASED, out_bias=BIASED, qk_norm="full"), _olmoe),

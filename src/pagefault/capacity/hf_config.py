@@ -14,16 +14,19 @@ from pathlib import Path
 from typing import Any
 
 from pagefault.capacity.decoders import DENSE
+from pagefault.capacity.defaults import ABSENT, INSIDE
 from pagefault.capacity.dtypes import find_dtype
 from pagefault.capacity.elders import ELDERS
 from pagefault.capacity.experts import SPARSE
-from pagefault.capacity.fields import Fields
+from pagefault.capacity.fields import Fields, shown
 from pagefault.capacity.hybrids import HYBRID
 from pagefault.capacity.parts import Attention, Decoder, DeltaNet, Latent, Mamba2
 from pagefault.capacity.presets import PRESETS
 from pagefault.capacity.shapes import FixedState, KVGroup, ModelShape
 from pagefault.capacity.weights import Uncounted, weigh
 from pagefault.errors import ConfigError, InputError
+
+_OF_REPOSITORY = {preset.source.split(",")[0].lower(): preset for preset in PRESETS.values()}
 
 FAMILIES = DENSE | SPARSE | HYBRID | ELDERS
 """Readers by ``model_type``."""
@@ -46,6 +49,9 @@ NESTED = {
 """Model types with a decoder inside (``text_config``), and that decoder's type where it does not say."""
 
 _INHERITED = ("dtype", "torch_dtype", "tie_word_embeddings", "quantization_config")
+_DTYPES = ("float32", "float16", "bfloat16", "fp8_e4m3", "fp8_e5m2")
+"""What ``torch_dtype`` may be."""
+
 _DTYPE_OF_BYTES = {4: "float32", 2: "float16", 1: "fp8_e4m3"}
 
 
@@ -53,7 +59,8 @@ def load_model(name_or_path: str) -> ModelShape:
     """A model by preset name, or from a ``config.json``, or from a folder that has one.
 
     Args:
-        name_or_path: A name of `PRESETS` in any case, or a path; a path that exists wins.
+        name_or_path: A name of `PRESETS` or its Hugging Face repository, in any case, or a path; a path that exists
+            wins.
 
     Returns:
         Its shape, named as it was asked for.
@@ -61,19 +68,35 @@ def load_model(name_or_path: str) -> ModelShape:
     Raises:
         ConfigError: No such preset or file, or a configuration that is not understood; the field is named.
     """
-    path = Path(name_or_path).expanduser()
-    if path.exists():
+    path = _existing(name_or_path)
+    if path is not None:
         return _from_path(path)
-    preset = PRESETS.get(name_or_path.lower())
+    preset = PRESETS.get(name_or_path.lower()) or _OF_REPOSITORY.get(name_or_path.lower())
     if preset is None:
-        near = get_close_matches(name_or_path.lower(), PRESETS, n=3, cutoff=0.5)
-        hint = f"did you mean {' or '.join(near)}" if near else f"presets are {', '.join(PRESETS)}"
-        raise ConfigError(
-            f"no model {name_or_path!r}: neither a preset nor a path; {hint}; or give a config.json, a folder with "
-            "one, or custom"
-        )
+        raise _not_found(name_or_path)
     shape = read_config(preset.config, preset.name)
     return replace(shape, notes=(f"preset {preset.name}: {preset.source}", *shape.notes))
+
+
+def _existing(name: str) -> Path | None:
+    """What is there under this path, or None; a name that cannot be a path is none."""
+    try:
+        path = Path(name).expanduser()
+        return path if name and path.exists() else None
+    except (OSError, ValueError, RuntimeError):  # too long, a null byte, no such user's home
+        return None
+
+
+def _not_found(name: str) -> ConfigError:
+    if name.endswith(".json"):
+        return ConfigError(f"no file {shown(name)}; expected a Hugging Face config.json or a folder with one")
+    last = name.lower().rsplit("/", 1)[-1]
+    near = get_close_matches(last, PRESETS, n=3, cutoff=0.6)
+    hint = f"did you mean {' or '.join(near)}" if near else f"presets are {', '.join(PRESETS)}"
+    return ConfigError(
+        f"no model {shown(name)}: neither a preset nor a path; {hint}; or give a config.json, a folder with "
+        "one, or custom"
+    )
 
 
 def custom_model(layers: int, kv_heads: int, head_dim: int, dtype_bytes: int = 2) -> ModelShape:
@@ -117,13 +140,15 @@ def _from_path(path: Path) -> ModelShape:
     elif path.name == "config.json":
         name = path.resolve().parent.name
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        values = json.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror or error}") from error
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except RecursionError as error:
+        raise ConfigError(f"{path} is nested too deep; expected a Hugging Face config.json") from error
+    except ValueError as error:  # not JSON, not text, a number of thousands of digits
         raise ConfigError(f"{path} is not JSON ({error}); expected a Hugging Face config.json") from error
     if not isinstance(values, dict):
-        raise ConfigError(f"{path} holds a JSON {type(values).__name__}, expected an object")
+        raise ConfigError(f"{path} holds {shown(values)}, expected a JSON object")
     return read_config(values, name, str(path))
 
 
@@ -140,10 +165,8 @@ def read_config(values: dict[str, Any], name: str, source: str | None = None) ->
     """
     outer = Fields(values, source or name)
     fields, model_type, outside = _decoder_fields(outer, values)
+    dtype = _dtype(fields)
     decoder = FAMILIES[model_type](fields)
-    dtype = fields.text("dtype", "torch_dtype")
-    if dtype is not None:
-        dtype = find_dtype(dtype).name
     if outside:
         decoder = replace(decoder, uncounted=f"the model has a {outside} besides its decoder")
     weights, uncounted = None, ""
@@ -175,20 +198,41 @@ def _decoder_fields(outer: Fields, values: dict[str, Any]) -> tuple[Fields, str,
     outside = next((field for field in ("vision_config", "audio_config") if field in outer), "")
     inner = outer.inner("text_config")
     if model_type in FAMILIES and inner is None:
-        return outer, model_type, outside
+        return outer.assuming(ABSENT.get(model_type, {})), model_type, outside
     if model_type not in NESTED:
         known = sorted(FAMILIES.keys() | NESTED.keys())
         near = get_close_matches(model_type, known, n=3, cutoff=0.6)
-        raise outer.error("model_type", repr(model_type), f"one of {', '.join(near or known)}")
+        raise outer.error("model_type", shown(model_type), f"one of {', '.join(near or known)}")
     if inner is None:  # early files of some models keep the decoder's fields at the top
         if "hidden_size" not in outer:
             raise outer.error("text_config", "missing", "the decoder's fields")
-        return outer, NESTED[model_type], outside or "vision tower"
+        own = NESTED[model_type]
+        return outer.assuming(ABSENT.get(own, {})), own, outside or "vision tower"
     own = inner.text("model_type") or NESTED[model_type]
     if own not in FAMILIES:
-        raise inner.error("model_type", repr(own), f"a decoder such as {NESTED[model_type]}")
+        raise inner.error("model_type", shown(own), f"a decoder such as {NESTED[model_type]}")
     inherited = {field: values[field] for field in _INHERITED if field in outer and field not in inner}
-    return inner.with_defaults(inherited), own, outside or "vision tower"
+    assumed = ABSENT.get(own, {}) | INSIDE.get(own, {})
+    return inner.inheriting(inherited).assuming(assumed), own, outside or "vision tower"
+
+
+def _dtype(fields: Fields) -> str | None:
+    """The canonical name of the model's own dtype, or None where the configuration names none.
+
+    Raises:
+        ConfigError: It is none that activations can have.
+    """
+    field = "dtype" if "dtype" in fields else "torch_dtype"
+    name = fields.text(field)
+    if name is None:
+        return None
+    try:
+        dtype = find_dtype(name)
+    except InputError:
+        dtype = None
+    if dtype is None or dtype.name not in _DTYPES:
+        raise fields.error(field, shown(name), f"one of {', '.join(_DTYPES)}")
+    return dtype.name
 
 
 def _max_position(fields: Fields) -> int | None:

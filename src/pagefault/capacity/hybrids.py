@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from pagefault.capacity.decoders import BIASED, Style, head_counts, head_width, read_attention, whole
 from pagefault.capacity.dtypes import find_dtype
-from pagefault.capacity.experts import qwen_shared_moe
+from pagefault.capacity.experts import qwen_shared_moe, routed
+from pagefault.capacity.fields import shown
 from pagefault.capacity.parts import Attention, Decoder, DeltaNet, Layer, Mamba2, Mixer, Mlp, Moe
 
 if TYPE_CHECKING:
@@ -46,19 +47,19 @@ def _delta_net(fields: Fields) -> DeltaNet:
 
 
 def _qwen_kinds(fields: Fields) -> list[str]:
-    count = fields.count("num_hidden_layers")
+    count = fields.layers()
     kinds = fields.items("layer_types", str, count)
     if kinds is None:
         every = fields.count("full_attention_interval", default=4)
         kinds = [LINEAR if (number + 1) % every else ATTENTION for number in range(count)]
     for kind in kinds:
         if kind not in (ATTENTION, LINEAR):
-            raise fields.error("layer_types", repr(kind), f"{ATTENTION} or {LINEAR}")
+            raise fields.error("layer_types", shown(kind), f"{ATTENTION} or {LINEAR}")
     return kinds
 
 
 def _qwen_hybrid(ffn: FeedForward) -> Callable[[Fields], Decoder]:
-    style = Style(qkv_bias=BIASED, out_bias=BIASED, qk_norm="head", head_dim=256)
+    style = Style(qkv_bias=BIASED, out_bias=BIASED, qk_norm="head")
 
     def read(fields: Fields) -> Decoder:
         hidden = fields.count("hidden_size")
@@ -78,13 +79,9 @@ def _dense(fields: Fields, _: int) -> Mlp:
 
 
 def _every_layer_moe(fields: Fields, _: int) -> Moe:
-    return Moe(
-        fields.count("num_experts"),
-        fields.count("num_experts_per_tok"),
-        fields.count("moe_intermediate_size"),
-        shared=fields.count("shared_expert_intermediate_size"),
-        rest=fields.count("hidden_size"),
-    )
+    moe = routed(fields, "num_experts", "moe_intermediate_size")
+    shared = fields.count("shared_expert_intermediate_size")
+    return replace(moe, shared=shared, rest=fields.count("hidden_size"))
 
 
 _NEMOTRON_SIGNS = {"M": LINEAR, "E": "moe", "*": ATTENTION, "-": "mlp"}
@@ -92,27 +89,40 @@ _NEMOTRON_NAMES = {"mamba": LINEAR, "attention": ATTENTION}
 
 
 def _nemotron_kinds(fields: Fields) -> list[str]:
+    count = fields.layers() if "num_hidden_layers" in fields else None
     pattern = fields.text("hybrid_override_pattern")
     if pattern is not None:
         for sign in pattern:
             if sign not in _NEMOTRON_SIGNS:
-                raise fields.error("hybrid_override_pattern", repr(pattern), "the letters M, E, - and *")
+                raise fields.error("hybrid_override_pattern", shown(pattern), "the letters M, E, - and *")
+        if count is not None and len(pattern) != count:
+            raise fields.error(
+                "hybrid_override_pattern", f"{len(pattern)} letters", f"one for each of {count} layers"
+            )
         return [_NEMOTRON_SIGNS[sign] for sign in pattern]
-    kinds = fields.items("layers_block_type", str) or fields.items("layer_types", str)
+    name = "layers_block_type" if "layers_block_type" in fields else "layer_types"
+    kinds = fields.items(name, str, count)
     if kinds is None:
         raise fields.error("hybrid_override_pattern", "missing", "one letter of M, E, - and * for each layer")
     kinds = [_NEMOTRON_NAMES.get(kind, kind) for kind in kinds]
     for kind in kinds:
         if kind not in _NEMOTRON_SIGNS.values():
-            raise fields.error("layers_block_type", repr(kind), "mamba, attention, mlp or moe")
+            raise fields.error(name, shown(kind), "mamba, attention, mlp or moe")
     return kinds
+
+
+def _nemotron_moe(fields: Fields, hidden: int, bias: bool) -> Moe:
+    moe = routed(fields, "n_routed_experts", "moe_intermediate_size")
+    shared, latent = fields.count("moe_shared_expert_intermediate_size"), fields.optional("moe_latent_size")
+    biases = shared + hidden + (0 if latent is None else latent + hidden)
+    return replace(moe, shared=shared, gated=False, rest=moe.experts + biases * bias, latent=latent)
 
 
 def _nemotron_h(fields: Fields) -> Decoder:
     """Nemotron-H: each layer is one thing, a state-space layer, attention, or a feed-forward part."""
     hidden = fields.count("hidden_size")
     heads, kv_heads = head_counts(fields)
-    bias, mlp_bias = fields.flag(BIASED, False), fields.flag("mlp_bias", False)
+    mlp_bias = fields.flag("mlp_bias", False)
     mamba = Mamba2(
         heads=fields.count("mamba_num_heads"),
         head_dim=fields.count("mamba_head_dim"),
@@ -124,9 +134,7 @@ def _nemotron_h(fields: Fields) -> Decoder:
         conv_bytes=_conv_bytes(fields),
         state_bytes=_bytes(fields.text("mamba_ssm_cache_dtype"), 4),
     )
-    attention = Attention(
-        heads, kv_heads, head_width(fields, hidden, heads, 128), qkv_bias=bias, out_bias=bias
-    )
+    attention = Attention(heads, kv_heads, head_width(fields, hidden, heads))
 
     def layer(kind: str) -> Layer:
         if kind == LINEAR:
@@ -135,19 +143,9 @@ def _nemotron_h(fields: Fields) -> Decoder:
             return Layer(attention, None, hidden)
         if kind == "mlp":
             return Layer(None, Mlp(fields.count("intermediate_size"), gated=False, bias=mlp_bias), hidden)
-        experts = fields.count("n_routed_experts")
-        moe = Moe(
-            experts,
-            fields.count("num_experts_per_tok"),
-            fields.count("moe_intermediate_size"),
-            shared=fields.count("moe_shared_expert_intermediate_size"),
-            gated=False,
-            rest=experts,
-            latent=fields.optional("moe_latent_size"),
-        )
-        return Layer(None, moe, hidden)
+        return Layer(None, _nemotron_moe(fields, hidden, mlp_bias), hidden)
 
-    return whole(fields, heads, tuple(layer(kind) for kind in _nemotron_kinds(fields)), tied=False)
+    return whole(fields, heads, tuple(layer(kind) for kind in _nemotron_kinds(fields)), tied=None)
 
 
 def _granite_hybrid(fields: Fields) -> Decoder:
@@ -170,15 +168,14 @@ def _granite_hybrid(fields: Fields) -> Decoder:
     shared = fields.count("shared_intermediate_size")
     ffn: Mlp | Moe = Mlp(shared)
     if experts:
-        width, chosen = fields.count("intermediate_size"), fields.count("num_experts_per_tok")
-        ffn = Moe(experts, chosen, width, shared=shared)
-    kinds = fields.items("layer_types", str, fields.count("num_hidden_layers"))
+        ffn = replace(routed(fields, "num_local_experts", "intermediate_size"), shared=shared)
+    kinds = fields.items("layer_types", str, fields.layers())
     if kinds is None:
         raise fields.error("layer_types", "missing", "mamba or attention for each layer")
     mixers: dict[str, Mixer] = {"mamba": mamba, LINEAR: mamba, "attention": attention, ATTENTION: attention}
     for kind in kinds:
         if kind not in mixers:
-            raise fields.error("layer_types", repr(kind), "mamba or attention")
+            raise fields.error("layer_types", shown(kind), "mamba or attention")
     layers = tuple(Layer(mixers[kind], ffn, 2 * hidden) for kind in kinds)
     return whole(fields, attention.heads, layers, tied=False)
 

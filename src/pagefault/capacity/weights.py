@@ -11,18 +11,40 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from pagefault.capacity.dtypes import find_dtype
-from pagefault.capacity.parts import Moe
+from pagefault.capacity.fields import shown
+from pagefault.capacity.parts import Mlp, Moe
 from pagefault.capacity.shapes import Weights
 
 if TYPE_CHECKING:
     from pagefault.capacity.fields import Fields
     from pagefault.capacity.parts import Decoder, Tally
 
-_KEPT = re.compile(
-    r"(lm_head|output|embed\w*|\w*norm\w*|(mlp\.|block_sparse_moe\.)?(gate|router|shared_expert_gate)|conv1d"
-    r"|.*(vision|visual|multi_modal)[\w.]*)[$)]*(\.weight)?"
+_SMALL = re.compile(
+    r"(.*\.)?(lm_head|output|embed\w*|\w*norm\w*|gate|router|shared_expert_gate|conv1d)[$)]*(\.weight|\.\*)?[$)]*"
+    r"|.*(vision|visual|multi_modal).*"
 )
-"""Modules that stay in 16 bits in any case, as the last part of a name in an ignore list says it."""
+"""Modules in an ignore list that are counted in 16 bits in any case, or not counted at all."""
+
+_KINDS = {
+    "attention": re.compile(r".*(self_attn|self_attention|attention)(\W.*)?"),
+    "shared experts": re.compile(r".*shared_experts?(\W.*)?"),
+    "dense layers": re.compile(
+        r".*mlp\W+\(?(gate|up|down|gate_up|gate_proj|up_proj|down_proj)(\W.*|_proj.*)"
+    ),
+}
+"""Linear layers that an ignore list may keep in 16 bits, by how their modules are named."""
+
+_IGNORE_LISTS = (
+    "modules_to_not_convert",
+    "ignored_layers",
+    "ignore",
+    "exclude_modules",
+    "llm_int8_skip_modules",
+)
+
+
+_MOST_BITS = 16
+"""A quantized weight has no more."""
 
 
 class _Bits(NamedTuple):
@@ -56,7 +78,7 @@ def weigh(decoder: Decoder, dtype: str | None, quantization: Fields | None) -> W
     width = find_dtype(dtype).bits
     moe = next((layer.ffn for layer in decoder.layers if isinstance(layer.ffn, Moe)), None)
     idle = 0 if moe is None else tally.experts * (moe.experts - moe.per_token) // moe.experts
-    bits = _Bits(width, width, dtype) if quantization is None else _quantized(quantization, tally, width)
+    bits = _Bits(width, width, dtype) if quantization is None else _quantized(quantization, decoder, width)
     size = (tally.matrices * bits.matrices + tally.experts * bits.experts + tally.rest * width) / 8
     return Weights(
         parameters=tally.total,
@@ -82,7 +104,7 @@ def _bytes(bits: float) -> str:
     return f"{bits / 8:g} B"
 
 
-def _quantized(config: Fields, tally: Tally, width: int) -> _Bits:
+def _quantized(config: Fields, decoder: Decoder, width: int) -> _Bits:
     method = config.text("quant_method")
     readers = {
         "fp8": _fp8,
@@ -94,43 +116,63 @@ def _quantized(config: Fields, tally: Tally, width: int) -> _Bits:
         "modelopt": _modelopt,
     }
     if method not in readers:
-        raise Uncounted(f"its quantization_config.quant_method is {method!r}, which is not known")
-    for name in (
-        "modules_to_not_convert",
-        "ignored_layers",
-        "ignore",
-        "exclude_modules",
-        "llm_int8_skip_modules",
-    ):
-        _check_kept(config, name, experts_only=method == "mxfp4")
-    matrices, experts, said = readers[method](config, width)
-    if tally.experts and method == "bitsandbytes":
+        said = "missing" if method is None else f"{shown(method)}, which is not known"
+        raise Uncounted(f"its quantization_config.quant_method is {said}")
+    bits = readers[method](config, width)
+    if decoder.tally().experts and method == "bitsandbytes":
         raise Uncounted("bitsandbytes leaves some kinds of experts as they are")
-    return _Bits(matrices, experts, said)
+    if bits.matrices != width and _keeps_matrices(config, decoder):
+        return bits._replace(matrices=width, said=f"experts {bits.said}")
+    return bits
 
 
-def _check_kept(config: Fields, name: str, *, experts_only: bool) -> None:
-    """Refuse an ignore list that keeps more in 16 bits than what is counted so."""
-    for module in config.items(name, str) or []:
-        parts = module.removeprefix("re:").split(".")
-        last = parts[-1] if parts[-1] not in ("weight", "*") else parts[-2]
-        if experts_only and ("self_attn" in module or "router" in module or "mlp.gate" in module):
-            continue
-        if not (_KEPT.fullmatch(last) or re.search(r"vision|visual|multi_modal", module)):
-            raise Uncounted(f"its quantization_config.{name} leaves {module!r} in 16 bits")
+def _keeps_matrices(config: Fields, decoder: Decoder) -> bool:
+    """Whether ignore lists leave every linear layer but the routed experts in 16 bits; False if they leave none.
+
+    Raises:
+        Uncounted: They leave some.
+    """
+    kept: dict[str, str] = {}
+    for name in _IGNORE_LISTS:
+        for module in config.items(name, str) or []:
+            plain = module.removeprefix("re:")
+            if _SMALL.fullmatch(plain):
+                continue
+            kind = next((kind for kind, named in _KINDS.items() if named.fullmatch(plain)), "")
+            if not kind or re.search(r"layers\W+\d", plain):
+                raise Uncounted(f"its quantization_config.{name} leaves {shown(module)} in 16 bits")
+            kept[kind] = f"{name} leaves {shown(module)}"
+    if not kept:
+        return False
+    quantized = _matrix_kinds(decoder) - kept.keys()
+    if quantized:
+        raise Uncounted(f"its quantization_config.{next(iter(kept.values()))} in 16 bits")
+    return True
+
+
+def _matrix_kinds(decoder: Decoder) -> set[str]:
+    kinds = set()
+    for layer in decoder.layers:
+        if layer.mixer is not None:
+            kinds.add("attention")
+        if isinstance(layer.ffn, Mlp):
+            kinds.add("dense layers")
+        elif layer.ffn is not None and layer.ffn.shared:
+            kinds.add("shared experts")
+    return kinds
 
 
 def _fp8(config: Fields, width: int) -> _Bits:  # noqa: ARG001
-    block = config.items("weight_block_size", int)
+    block = config.pair("weight_block_size")
     if block is None:
         return _Bits(8, 8, "fp8")
-    size = block[0] * block[-1]
-    bits = 8 + 32 / size
-    return _Bits(bits, bits, f"fp8, a float32 scale for each {block[0]} × {block[-1]}")
+    bits = 8 + 32 / (block[0] * block[1])
+    return _Bits(bits, bits, f"fp8, a float32 scale for each {block[0]} × {block[1]}")
 
 
 def _grouped(config: Fields, width: int) -> _Bits:  # noqa: ARG001
-    bits, group = config.count("bits", "w_bit"), config.count("group_size", "q_group_size", least=-1)
+    bits = config.count("bits", "w_bit", most=_MOST_BITS)
+    group = config.count("group_size", "q_group_size", least=-1)  # -1: one for each row
     if config.flag("lm_head", False):
         raise Uncounted("its quantization_config.lm_head is true")
     scales = 0 if group < 1 else (16 + bits) / group
@@ -148,7 +190,7 @@ def _compressed(config: Fields, width: int) -> _Bits:  # noqa: ARG001
     if len(weights) != 1 or weights[0] is None:
         raise Uncounted("its quantization_config.config_groups is not one group with weights")
     only = weights[0]
-    bits, strategy = only.count("num_bits"), only.text("strategy")
+    bits, strategy = only.count("num_bits", most=_MOST_BITS), only.text("strategy")
     if strategy in ("tensor", "channel"):
         scales, said = 0.0, ""
     elif strategy == "group":
@@ -160,10 +202,14 @@ def _compressed(config: Fields, width: int) -> _Bits:  # noqa: ARG001
         group = only.count("group_size")
         scales, said = 8 / group, f", an 8-bit scale for each {group}"
     elif strategy == "block":
-        block = only.items("block_structure", int, 2) or [128, 128]
+        block = only.pair("block_structure")
+        if block is None:
+            raise Uncounted("its quantization_config has a block strategy without block_structure")
         scales, said = 32 / (block[0] * block[1]), f", a float32 scale for each {block[0]} × {block[1]}"
     else:
-        raise Uncounted(f"its quantization_config has the weight strategy {strategy!r}, which is not known")
+        raise Uncounted(
+            f"its quantization_config has the weight strategy {shown(strategy)}, which is not known"
+        )
     return _Bits(bits + scales, bits + scales, f"compressed-tensors, {bits} bits{said}")
 
 
@@ -190,4 +236,4 @@ def _modelopt(config: Fields, width: int) -> _Bits:  # noqa: ARG001
         return _Bits(8, 8, "fp8")
     if algorithm == "NVFP4":
         return _Bits(4.5, 4.5, "nvfp4: 4 bits, an 8-bit scale for each 16")
-    raise Uncounted(f"its quantization_config.quant_algo is {algorithm!r}, which is not known")
+    raise Uncounted(f"its quantization_config.quant_algo is {shown(algorithm)}, which is not known")
