@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right, insort
+from bisect import bisect_left, insort
+from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pagefault.errors import NeverFits
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from pagefault.paging import Pager
+    from pagefault.paging import Pager, PrefixHit
     from pagefault.scheduling.config import SchedulerConfig
     from pagefault.scheduling.running import RunningSet
-    from pagefault.scheduling.sequence import SequenceRecord
+    from pagefault.scheduling.sequence import Request, SequenceRecord
 
 _MEMORY = 4096  # finished sequences that the estimate learns from
 
@@ -42,40 +45,69 @@ class AdmissionControl:
         self._pager = pager
         self.reserve_frames = int(config.watermark * pager.num_blocks)
         self._outputs: list[int] = []  # sorted output lengths of the last finished sequences
-        self._recent: list[int] = []
+        self._recent: deque[int] = deque()
 
     def pages(self, tokens: int) -> int:
         """Blocks that so many tokens fill, the last one perhaps in part."""
         return -(-tokens // self._pager.block_size)
 
-    def most_tokens(self, prompt: int, max_tokens: int) -> int:
+    def most_tokens(self, request: Request) -> int:
         """Tokens a sequence stores at its end: the last output token is stored only where KV is delivered."""
-        return prompt + max_tokens - (self._config.prefill != "delivered")
+        return request.prompt_tokens + request.max_tokens - (self._config.prefill != "delivered")
 
-    def offer(self, sequence: SequenceRecord, stored: int, hit_blocks: int, cached: int) -> Offer:
+    def refuse(self, request: Request) -> None:
+        """Turn down what could never run, however long it waits.
+
+        Raises:
+            NeverFits: Its longest is more than `max_model_len`, the pool or the page tables, or with ``whole``
+                prefill more than a step's tokens.
+        """
+        config, total = self._config, request.prompt_tokens + request.max_tokens
+        what = f"request {request.id} (prompt {request.prompt_tokens} + output {request.max_tokens})"
+        if total > config.max_model_len:
+            raise NeverFits(
+                f"{what} is longer than max_model_len {config.max_model_len}; raise it or cut the request"
+            )
+        naive = config.admission == "naive"
+        stored = config.max_model_len if naive else self.most_tokens(request)
+        pages = self.pages(stored)
+        if pages > self._pager.num_blocks:
+            raise NeverFits(
+                f"{what} needs {pages} blocks for {stored} tokens{' (naive reserves max_model_len)' if naive else ''}, "
+                f"more than the whole pool of {self._pager.num_blocks}; give the pool at least {pages} blocks"
+            )
+        if pages > self._pager.max_pages:
+            raise NeverFits(
+                f"{what} needs {pages} blocks for {stored} tokens, but a row of the page tables has "
+                f"{self._pager.max_pages}; make the pager with max_seq_len={stored}"
+            )
+        at_once = request.prompt_tokens if config.preempt == "restart" else total - 1
+        if config.prefill == "whole" and at_once > config.max_num_batched_tokens:
+            raise NeverFits(
+                f"{what} may have to prefill {at_once} tokens in one step, more than max_num_batched_tokens "
+                f"{config.max_num_batched_tokens}; raise it, or use chunked prefill"
+            )
+
+    def offer(self, sequence: SequenceRecord, stored: int, hit: PrefixHit) -> Offer:
         """What admission would take.
 
         Args:
             sequence: Who.
             stored: Tokens that have to fit before it starts.
-            hit_blocks: Leading blocks that the prefix cache has.
-            cached: How many of those nobody references, so that taking them uses up free frames.
+            hit: What of them the prefix cache has. Taking blocks that nobody references uses up free frames, too.
         """
-        request = sequence.request
         if self._config.admission == "naive":
             total = self._config.max_model_len
             return Offer(self.pages(total), total, contiguous=True)
         if self._config.admission == "max_output":
-            total = self.most_tokens(request.prompt_tokens, request.max_tokens)
-            return Offer(self.pages(total) - hit_blocks + cached, total)
-        return Offer(self.pages(stored) - hit_blocks + cached)
+            total = self.most_tokens(sequence.request)
+            return Offer(self.pages(total) - hit.blocks + hit.cached, total)
+        return Offer(self.pages(stored) - hit.blocks + hit.cached)
 
     def admits(self, sequence: SequenceRecord, offer: Offer, running: RunningSet) -> bool:
         """Whether the offer fits, with the reserve that running sequences may grow into left free."""
         free = self._pager.free_frames
-        if not len(running):
-            return offer.frames <= free
-        if self._config.admission in ("naive", "max_output"):
+        if not len(running) or offer.reserve_tokens:
             return offer.frames <= free
         if offer.frames > free - self.reserve_frames:
             return False
@@ -86,8 +118,8 @@ class AdmissionControl:
     def learn(self, output_tokens: int) -> None:
         """A sequence finished with so many output tokens."""
         if len(self._recent) == _MEMORY:
-            gone = self._recent.pop(0)
-            self._outputs.pop(bisect_right(self._outputs, gone) - 1)
+            gone = self._recent.popleft()
+            self._outputs.pop(bisect_left(self._outputs, gone))
         self._recent.append(output_tokens)
         insort(self._outputs, output_tokens)
 
@@ -115,6 +147,6 @@ class AdmissionControl:
         seen = np.array(self._outputs)
         tails = np.append(np.cumsum(seen[::-1])[::-1], 0)  # tails[i]: sum of seen[i:]
         first = np.searchsorted(seen, generated, side="right")
-        longer = seen.size - first
-        mean = np.where(longer > 0, tails[first] // np.maximum(longer, 1) + 1, limit)
+        longer = seen.size - first  # how many went further
+        mean = np.where(longer > 0, -(-tails[first] // np.maximum(longer, 1)), limit)
         return np.minimum(mean, limit)

@@ -32,16 +32,19 @@ class SchedulerConfig:
         reserve_full_prompt: The whole prompt must fit before its first chunk starts (it is checked, not reserved);
             otherwise the first chunk is enough. vLLM: ``scheduler_reserve_full_isl``.
         prefill: ``chunked``: as much of a prompt a step as the token budget leaves. ``whole``: a prompt in one step
-            or not at all. ``delivered``: the prompt's KV arrives with the sequence (computed elsewhere), so it
-            decodes from its first step on and each token is stored in the step that makes it.
+            or not at all. ``delivered``: the prompt's KV arrives with the sequence (computed elsewhere; after a
+            recompute that of its output, too), so it decodes from its first step on and each token is stored in
+            the step that makes it.
         policy: ``fcfs`` or ``priority`` (smaller is more urgent, ties by order of submission).
         first: Who is served first in a step: those who ``running`` already (vLLM 1) or the ``waiting`` ones.
         victim: Who gives up frames when a running sequence faults and none is free. ``self``: the faulting one,
-            after it stalled for more than `patience` steps in a row. The others are chosen at once.
+            after it stalled for more than `patience` steps in a row. The others are chosen at once. The head
+            (see `scheduler`) never is one; where it would have to give way itself, the newest does. Only
+            ``self`` with ``restart`` spares nobody: the write-up's rule, with which a run may never end.
         preempt: ``restart`` throws away generated tokens too, ``recompute`` keeps the tokens and prefills them
             again, ``swap`` moves the frames to the pager's host pool (and recomputes where they do not fit),
             ``cheaper`` asks the cost object which of the last two.
-        requeue: Preempted sequences come back ``front`` (before anyone new) or at the ``back``.
+        requeue: Preempted sequences come back at the ``front`` (before anyone new) or at the ``back`` of the line.
         patience: Stalled steps in a row that ``self`` bears before it is preempted.
     """
 
@@ -78,6 +81,11 @@ class SchedulerConfig:
             value = getattr(self, name)
             if value not in choices:
                 raise InputError(f"{name} is {value!r}; expected one of {', '.join(choices)}")
+
+    @property
+    def protects_head(self) -> bool:
+        """Whether the head is served first and never preempted, so that every run ends."""
+        return self.victim != "self" or self.preempt != "restart"
 
 
 _CHOICES: dict[str, tuple[str, ...]] = {

@@ -42,6 +42,15 @@ class Chunks:
         """Tokens to compute."""
         return int(self.counts.sum())
 
+    def where(self, which: NDArray[np.bool_]) -> Chunks:
+        """Some of them, in the same order; `which` is bool [n]."""
+        chosen = np.count_nonzero(which)
+        if chosen == len(self):
+            return self
+        if not chosen:
+            return _NO_CHUNKS
+        return Chunks(self.rows[which], self.starts[which], self.counts[which], self.samples[which])
+
 
 @dataclass(frozen=True, slots=True)
 class StepPlan:
@@ -74,7 +83,8 @@ class StepPlan:
     @property
     def empty(self) -> bool:
         """Nothing to execute: no token, no copy."""
-        return not (len(self.prefill) or len(self.decode) or len(self.swap_out) or len(self.swap_in))
+        chunks, copies = (self.prefill, self.decode), (self.swap_out, self.swap_in, self.copies)
+        return not any(len(part) for part in (*chunks, *copies))
 
     @property
     def tokens(self) -> int:
@@ -103,5 +113,28 @@ class StepResult:
     token_ids: Ints | None = None
 
 
-NO_COPIES = FrameCopies(np.empty(0, np.int32), np.empty(0, np.int32))
-NO_CHUNKS = Chunks(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.bool_))
+_NO_COPIES = FrameCopies(np.empty(0, np.int32), np.empty(0, np.int32))
+_NO_CHUNKS = Chunks(
+    np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.bool_)
+)
+
+
+def join_chunks(parts: list[Chunks]) -> Chunks:
+    """One after the other."""
+    if len(parts) < 2:
+        return parts[0] if parts else _NO_CHUNKS
+    return Chunks(
+        np.concatenate([part.rows for part in parts]),
+        np.concatenate([part.starts for part in parts]),
+        np.concatenate([part.counts for part in parts]),
+        np.concatenate([part.samples for part in parts]),
+    )
+
+
+def join_copies(parts: list[FrameCopies]) -> FrameCopies:
+    """One after the other."""
+    if len(parts) < 2:
+        return parts[0] if parts else _NO_COPIES
+    return FrameCopies(
+        np.concatenate([part.src for part in parts]), np.concatenate([part.dst for part in parts])
+    )

@@ -24,31 +24,29 @@ class Preemptor:
     def preempt(
         self, sequence: SequenceRecord, beneficiary: SequenceRecord, now_ns: int
     ) -> tuple[Preemption, FrameCopies | None]:
-        """Take a running sequence's frames. The caller removes it from the running set and requeues it.
+        """Take a sequence's frames: a running one's, or what a swapped-out one still has on the device.
+
+        The caller takes it out of the running set (or the swapped ones) before and puts it in line after.
 
         Returns:
             What happened, and for a swap the copies to the host, whose frames come free at the commit.
         """
-        row = sequence.row
-        tokens = int(self._pager.lengths[row])
-        frames = int(self._pager.pages[row])
+        row, decoding = sequence.row, sequence.generated > 0
+        tokens, free = int(self._pager.lengths[row]), self._pager.free_frames
         recompute_ns = swap_ns = None
-        if self._costs is not None:
-            recompute_ns = self._costs.recompute_ns(tokens)
-            swap_ns = self._costs.swap_ns(frames)
-        how = self._how(row, recompute_ns, swap_ns)
-        free = self._pager.free_frames
-        decoding = sequence.generated > 0
         copies = None
+        how: str = "recompute"  # all that can be done with a swapped-out one
+        if sequence.state is State.RUNNING:
+            own = int(self._pager.need_swap_out(row)[0])  # shared frames stay where they are
+            if self._costs is not None:
+                recompute_ns, swap_ns = self._costs.recompute_ns(tokens), self._costs.swap_ns(own)
+            how = self._how(own, recompute_ns, swap_ns)
         if how == "swap":
             copies = self._pager.swap_out(row)
             sequence.state = State.SWAPPED
-            frames = len(copies)
         else:
             self._pager.release(row)
-            sequence.row = -1
-            sequence.state = State.PREEMPTED
-            frames = self._pager.free_frames - free
+            sequence.row, sequence.state = -1, State.PREEMPTED
             if how == "restart":
                 sequence.forget_output()
         record = Preemption(
@@ -56,8 +54,8 @@ class Preemptor:
             request=sequence.request.id,
             beneficiary=beneficiary.request.id,
             how=how,
-            frames=frames,
-            lost_tokens=0 if how == "swap" else tokens,
+            frames=self._pager.free_frames - free if copies is None else len(copies),
+            lost_tokens=tokens if copies is None else 0,
             decoding=decoding,
             recompute_ns=recompute_ns,
             swap_ns=swap_ns,
@@ -65,14 +63,12 @@ class Preemptor:
         sequence.preemptions.append(record)
         return record, copies
 
-    def _how(self, row: int, recompute_ns: int | None, swap_ns: int | None) -> str:
+    def _how(self, own_frames: int, recompute_ns: int | None, swap_ns: int | None) -> str:
         how: str = self._config.preempt
         if how == "cheaper":
             assert recompute_ns is not None
             assert swap_ns is not None
             how = "swap" if swap_ns < recompute_ns else "recompute"
-        if how == "swap":
-            wanted = int(self._pager.need_swap_out(row)[0])
-            if not 0 < wanted <= self._pager.free_host_frames:
-                how = "recompute"
+        if how == "swap" and not 0 < own_frames <= self._pager.free_host_frames:
+            how = "recompute"
         return how

@@ -1,31 +1,39 @@
 """The scheduler: a pure state machine over the pager. Time comes in as a number; what to do goes out as a plan.
 
-A step is `plan(now)` then `commit(result)`. Within `plan`, the running sequences grow (in order of admission,
-those that fault without a free frame stall or cost a victim its frames), swapped ones come back, and waiting
-ones are admitted; which of the two goes first is configured.
+A step is `plan(now)` then `commit(result)`. Within `plan`, the running sequences grow (`advancing`: those that
+fault without a free frame stall or cost a victim its frames), and those in line come in (`entering`), swapped-out
+and waiting ones; which of the two goes first is configured.
 
-**No livelock.** The head, the running sequence that was submitted first, is never another one's victim
-(`victims.choose`), so it advances in every step that has a token left for it and keeps what it has.
-With `requeue` ``front`` nobody new overtakes a preempted sequence, so the first unfinished one is either the head
-or the next to be admitted, at the latest when the running ones have finished. n requests that take s₁ … sₙ
-steps alone (chunks of the prompt and its output again, plus one token each) therefore end within n · Σ sᵢ
-steps, whatever the victims; tests hold the scheduler to it. With ``self`` and ``recompute`` the bound holds
-times `patience` + 1. ``restart`` and requeueing at the ``back`` (the write-up's rules) give no such promise.
+**No livelock.** The *head* is the running sequence that was submitted first (where victims are chosen by priority,
+the first of the most urgent). It is served first, and it is nobody's victim: it keeps what it has. When it faults,
+others lose their frames until it has its own; alone it fits, or it would have been refused. It stays the head until
+it ends or an older one comes in, and between two of its terms an older one must have ended. So the i-th oldest has
+at most i terms, none longer than the sᵢ steps that it takes alone, at most ⌈(prompt + output) / max_num_batched_tokens⌉
++ output. Where nobody runs, the first in line comes in. Therefore n requests end within w · n · Σ sᵢ steps, for any
+victims, preemption and order of the line, where w is how long the head may wait for one step of its own:
+
+- w = 1 + `patience` for ``self`` (otherwise 0) + 1 if frames are swapped, as they come free a step later;
+- with the ``waiting`` ones first, (w + 1)(n + 1): they may take a step's tokens, and who just came in is not a victim.
+
+``self`` with ``restart``, the write-up's rule, knows no head and promises nothing. Tests hold the scheduler to this.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import count
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from pagefault.errors import InputError, NeverFits
+from pagefault.errors import InputError
 from pagefault.scheduling.admission import AdmissionControl
+from pagefault.scheduling.advancing import Advance
+from pagefault.scheduling.entering import Entry
 from pagefault.scheduling.preempting import Preemptor
 from pagefault.scheduling.running import RunningSet
 from pagefault.scheduling.sequence import SequenceRecord, State
-from pagefault.scheduling.step import StepBuilder
+from pagefault.scheduling.step import Step
 from pagefault.scheduling.waiting import WaitingQueue
 
 if TYPE_CHECKING:
@@ -104,16 +112,22 @@ class Scheduler:
             )
         self.config = config
         self.pager = pager
-        self.waiting = WaitingQueue(config)
-        self.swapped: list[SequenceRecord] = []
+        tickets = count()
+        self.waiting = WaitingQueue(config, tickets)
+        self.swapped = WaitingQueue(config, tickets)
         self.running = RunningSet(pager.max_seqs)
         self.admission = AdmissionControl(config, pager)
+        # KV that was delivered, or that lies in one run of frames, is shared with nobody.
+        self.uses_prefixes = (
+            pager.prefix_caching and config.prefill != "delivered" and config.admission != "naive"
+        )
+        self.head_waits = False  # the head got no frames in the last step
         self._preemptor = Preemptor(config, pager, costs)
         self._listener = listener
         self._track_updates = track_updates
         self._sequences: dict[int, SequenceRecord] = {}
         self._outstanding: StepPlan | None = None
-        self._cancelled: list[tuple[SequenceRecord, int]] = []
+        self._cancelled: list[SequenceRecord] = []
         self._submitted = 0
         self._step = 0
 
@@ -145,7 +159,7 @@ class Scheduler:
         """
         if request.id in self._sequences:
             raise InputError(f"request id {request.id} is taken by an unfinished request")
-        self._refuse_what_never_fits(request)
+        self.admission.refuse(request)
         sequence = SequenceRecord(request, self._submitted, now_ns)
         sequence.forget_output()
         self._submitted += 1
@@ -162,13 +176,12 @@ class Scheduler:
         """
         if self._outstanding is not None:
             raise InputError(f"step {self._outstanding.step} is outstanding; commit its result first")
-        step = StepBuilder(self, self._preemptor, now_ns)
-        if self.config.first == "waiting":
-            step.admit()
-            step.advance()
-        else:
-            step.advance()
-            step.admit()
+        step = Step(self, self._preemptor, now_ns)
+        parts = (
+            (Entry(step), Advance(step)) if self.config.first == "waiting" else (Advance(step), Entry(step))
+        )
+        for part in parts:
+            part()
         self._step += 1
         plan = step.build(self._step, self.pager.drain_updates() if self._track_updates else None)
         self._outstanding = plan
@@ -196,23 +209,32 @@ class Scheduler:
         self._outstanding = None
         self.pager.commit()
         finished = self._take_tokens(plan, sampled, result)
-        for sequence, when in self._cancelled:
+        for sequence in self._cancelled:
             if sequence.state not in (State.FINISHED, State.CANCELLED):
-                self._drop(sequence, when)
+                self._drop(sequence, result.time_ns)
         self._cancelled.clear()
         return finished
 
     def cancel(self, request_id: int, now_ns: int) -> None:
-        """End a sequence wherever it is. Its frames come free now, or when the outstanding step is committed.
+        """End a sequence wherever it is: now, or when the outstanding step is committed, unless that finishes it.
 
         Raises:
             InputError: No unfinished request has this id.
         """
         sequence = self.record(request_id)
         if self._outstanding is not None:
-            self._cancelled.append((sequence, now_ns))
+            self._cancelled.append(sequence)
         else:
             self._drop(sequence, now_ns)
+
+    def next_in_line(self) -> SequenceRecord | None:
+        """Who comes in next: the first of the waiting and the swapped-out ones, None if there is none."""
+        line = [
+            (queue.key(first), first)
+            for queue in (self.waiting, self.swapped)
+            if (first := queue.peek()) is not None
+        ]
+        return min(line)[1] if line else None
 
     def emit(self, time_ns: int, kind: str, sequence: SequenceRecord) -> None:
         """Tell the listener."""
@@ -221,33 +243,12 @@ class Scheduler:
 
     # --- within --------------------------------------------------------------------------------------
 
-    def _refuse_what_never_fits(self, request: Request) -> None:
-        config, total = self.config, request.prompt_tokens + request.max_tokens
-        if total > config.max_model_len:
-            raise NeverFits(
-                f"request {request.id} needs {total} tokens (prompt {request.prompt_tokens} + output "
-                f"{request.max_tokens}), more than max_model_len {config.max_model_len}; raise it or cut the request"
-            )
-        stored = self.admission.most_tokens(request.prompt_tokens, request.max_tokens)
-        if config.admission == "naive":
-            stored = config.max_model_len
-        pages, pool = self.admission.pages(stored), self.pager.num_blocks
-        if pages > min(pool, self.pager.max_pages):
-            raise NeverFits(
-                f"request {request.id} needs {pages} blocks for {stored} tokens, more than the whole pool of {pool}; "
-                f"give the pool at least {pages} blocks"
-            )
-        if config.prefill == "whole" and total > config.max_num_batched_tokens:
-            raise NeverFits(
-                f"request {request.id} may have to prefill {total} tokens in one step, more than "
-                f"max_num_batched_tokens {config.max_num_batched_tokens}; raise it, or use chunked prefill"
-            )
-
     def _take_tokens(self, plan: StepPlan, sampled: Ints, result: StepResult) -> list[SequenceRecord]:
         running, pager, now = self.running, self.pager, result.time_ns
-        if pager.prefix_caching:
+        if self.uses_prefixes:
             for chunks in (plan.decode, plan.prefill):
-                pager.mark_computed(chunks.rows, chunks.starts + chunks.counts)
+                if len(chunks):
+                    pager.mark_computed(chunks.rows, chunks.starts + chunks.counts)
         running.known[sampled] += 1
         running.generated[sampled] += 1
         if result.token_ids is not None:
@@ -256,6 +257,7 @@ class Scheduler:
             sequence = running.sequence(row)
             if sequence.first_token_ns is None:
                 sequence.first_token_ns = now
+                running.sync(sequence)
                 self.emit(now, "first_token", sequence)
         done = sampled[running.generated[sampled] >= running.limit[sampled]]
         if not done.size:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from pagefault.errors import InputError
+from pagefault.paging.block_keys import as_keys, key_bytes
 
 if TYPE_CHECKING:
     from pagefault.paging.arrays import Keys
@@ -38,6 +39,9 @@ class State(StrEnum):
 class Request:
     """What a client asks for.
 
+    Raises:
+        InputError: Less than a token of prompt or output, or keys of another shape, or twice the same.
+
     Attributes:
         id: The caller's number for it; unique among the scheduler's unfinished requests.
         prompt_tokens: Tokens of the prompt, at least 1.
@@ -64,6 +68,12 @@ class Request:
                 f"request {self.id} has a prompt of {self.prompt_tokens} tokens and asks for {self.max_tokens}; "
                 "expected at least 1 of each"
             )
+        if self.keys is not None:
+            keys = as_keys(self.keys)
+            if len(set(key_bytes(keys))) < len(keys):
+                raise InputError(
+                    f"request {self.id} has the same key for two blocks; a block's key stands for its whole prefix"
+                )
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +149,13 @@ class SequenceRecord:
     def tokens(self) -> int:
         """Tokens whose content is known: the prompt and what was generated."""
         return self.request.prompt_tokens + self.generated
+
+    def count_hit(self, tokens: int, again: bool) -> None:
+        """The prefix cache had so many tokens; `again`: work of its own that a preemption had taken."""
+        if again:
+            self.repeated_hit_tokens += tokens
+        else:
+            self.hit_tokens += tokens
 
     def add_keys(self, keys: Keys) -> None:
         """Its next blocks are known by these keys."""

@@ -42,6 +42,7 @@ def _fewest_tokens(pager: Pager, _running: RunningSet, rows: Ints) -> Ints:
 
 
 RULES: dict[str, Rule] = {
+    "self": _newest,  # for the head, which cannot give way itself
     "newest": _newest,
     "oldest": _oldest,
     "lowest_priority": _lowest_priority,
@@ -50,31 +51,32 @@ RULES: dict[str, Rule] = {
 }
 
 
-def choose(policy: str, pager: Pager, running: RunningSet, candidates: Ints, faulting: int) -> int | None:
-    """The row that makes room for `faulting`, or None if nobody may be taken.
+def head(policy: str, running: RunningSet) -> int:
+    """The row that is served first and never a victim: of those that run, the one submitted first.
 
-    The *head*, the running sequence that was submitted first (under the priority policy of victims: the most
-    urgent one submitted first), is taken only when it is the last candidate and faults itself. So it
-    advances in every step in which it wants to, which is what rules out livelock.
+    Where victims are chosen by priority, it is the first one submitted of the most urgent.
+
+    Args:
+        policy: A name in `RULES`.
+        running: At least one sequence.
+    """
+    rows = running.rows
+    if policy == "lowest_priority":
+        priority = running.priority[rows]
+        rows = rows[priority == priority.min()]
+    return int(rows[running.number[rows].argmin()])
+
+
+def choose(policy: str, pager: Pager, running: RunningSet, candidates: Ints) -> int | None:
+    """The row that gives up its frames, or None if there is no candidate.
 
     Args:
         policy: A name in `RULES`.
         pager: For frames and lengths.
-        running: For numbers and priorities.
-        candidates: Rows that hold frames and may be taken, in order of admission, int64 [n]; `faulting` among them.
-        faulting: The row that needs frames.
+        running: For priorities.
+        candidates: Rows that hold frames and may be taken, in order of admission, int64 [n].
     """
-    if policy == "lowest_priority":
-        order = np.lexsort((running.number[candidates], running.priority[candidates]))
-        head = candidates[order[0]]
-    else:
-        head = candidates[np.argmin(running.number[candidates])]
-    others = candidates[candidates != head]
-    if not others.size:
+    if not candidates.size:
         return None
-    badness = RULES[policy](pager, running, others)
-    worst = int(others[others.size - 1 - int(np.argmax(badness[::-1]))])
-    # A faulting sequence never takes from a more urgent one: it gives way itself.
-    if policy == "lowest_priority" and running.priority[worst] < running.priority[faulting]:
-        return faulting
-    return worst
+    badness = RULES[policy](pager, running, candidates)
+    return int(candidates[candidates.size - 1 - int(np.argmax(badness[::-1]))])

@@ -1,4 +1,4 @@
-"""The queue in front of admission."""
+"""The queues in front of admission."""
 
 from __future__ import annotations
 
@@ -11,50 +11,57 @@ if TYPE_CHECKING:
     from pagefault.scheduling.config import SchedulerConfig
     from pagefault.scheduling.sequence import SequenceRecord
 
+    Key = tuple[int, int, int]
+
 
 class WaitingQueue:
-    """Sequences without frames, in the order in which they will be admitted.
+    """Sequences that want to run, in the order in which they will be let in.
 
     ``fcfs``: those that were preempted (with `requeue` ``front``), oldest first, then the others in order of
     arrival. ``priority``: the same within each priority. Removal of any entry is O(1), done when it surfaces.
+
+    Args:
+        config: Says which order.
+        tickets: Rising numbers, the places of arrivals. Queues with the same tickets and config have comparable keys.
     """
 
-    def __init__(self, config: SchedulerConfig) -> None:
+    def __init__(self, config: SchedulerConfig, tickets: Iterator[int]) -> None:
         self._by_priority = config.policy == "priority"
         self._front = config.requeue == "front"
-        self._heap: list[tuple[tuple[int, int, int], SequenceRecord]] = []
-        self._entries: dict[int, tuple[int, int, int]] = {}  # number -> the key that counts
-        self._ticket = 0
+        self._tickets = tickets
+        self._heap: list[Key] = []  # also keys of sequences that have left
+        self._entries: dict[Key, SequenceRecord] = {}
+        self._keys: dict[int, Key] = {}  # by number
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def __iter__(self) -> Iterator[SequenceRecord]:
-        """In order of admission. Costs a sort: for people and tests."""
-        return (sequence for key, sequence in sorted(self._heap) if self._entries.get(sequence.number) == key)
+        """In line order. Costs a sort: not for every step."""
+        return (self._entries[key] for key in sorted(self._entries))
 
     def push(self, sequence: SequenceRecord, preempted: bool = False) -> None:
         """Put a sequence in line; a preempted one at the front of its priority, if so configured."""
         priority = sequence.request.priority if self._by_priority else 0
-        if preempted and self._front:
-            key = (priority, 0, sequence.number)
-        else:
-            key = (priority, 1, self._ticket)
-            self._ticket += 1
-        self._entries[sequence.number] = key
-        heapq.heappush(self._heap, (key, sequence))
+        in_front = preempted and self._front
+        key = (priority, 0, sequence.number) if in_front else (priority, 1, next(self._tickets))
+        self._entries[key] = sequence
+        self._keys[sequence.number] = key
+        heapq.heappush(self._heap, key)
 
     def peek(self) -> SequenceRecord | None:
-        """The next one to be admitted, or None."""
+        """The first in line, or None."""
         while self._heap:
-            key, sequence = self._heap[0]
-            if self._entries.get(sequence.number) == key:
+            sequence = self._entries.get(self._heap[0])
+            if sequence is not None:
                 return sequence
             heapq.heappop(self._heap)
         return None
 
+    def key(self, sequence: SequenceRecord) -> Key:
+        """Its place in line; smaller is earlier."""
+        return self._keys[sequence.number]
+
     def remove(self, sequence: SequenceRecord) -> None:
         """Take a sequence out of line."""
-        key = self._entries.pop(sequence.number)
-        if self._heap and self._heap[0][0] == key:
-            heapq.heappop(self._heap)
+        del self._entries[self._keys.pop(sequence.number)]
