@@ -9,47 +9,21 @@ Rows say case, implementation, quantiles, bytes, ratio to floor, GPU, driver, ve
 from __future__ import annotations
 
 import argparse
-import csv
 import gc
 import math
-import os
-import subprocess
 import sys
-from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
 import torch
-import triton
 
 from benchmarks.cases import BLOCK_SIZES, CASES, Case, Inputs, make_inputs
 from benchmarks.rivals import RIVALS, Call, Rival, Unsuitable, contiguous_copies
-from benchmarks.timing import Timing, capture, time_graphs
 from pagefault.attention import FLOOR_TOKENS, DecodeWorkspace, floor_programs, paged_decode, read_floor
+from pagefault.bench import Environment, Row, environment, make_row, rows_as_csv, time_calls
 
 # Relative error of the whole result, ‖out − oracle‖ / ‖oracle‖: the rounding of the output and the weights.
 TOLERANCE = {"bf16": 1e-2, "fp16": 2e-3, "fp8": 1e-2, "fp32": 1e-5}
-
-
-@dataclass(frozen=True)
-class Row:
-    """One implementation on one case. Times in microseconds a call."""
-
-    case: str
-    implementation: str
-    p20: float
-    p50: float
-    p80: float
-    kv_bytes: int
-    ratio: float
-    error: float
-    note: str
-    gpu: str
-    driver: str
-    torch: str
-    triton: str
-    version: str
-    commit: str
 
 
 def oracle(case: Case, inputs: Inputs) -> torch.Tensor:
@@ -122,43 +96,33 @@ def compete(case: Case, inputs: list[Inputs]) -> tuple[dict[str, Rival], dict[st
     return found, errors
 
 
-def measure(case: Case, rounds: int, about: dict[str, str]) -> list[Row]:
+def measure(case: Case, rounds: int, where: Environment) -> list[Row]:
     """All rows of a case."""
     inputs = make_inputs(case)
     rivals, errors = compete(case, inputs)
     everybody = {**floors(inputs), **rivals}
-    graphs = {name: capture(rival.calls) for name, rival in everybody.items()}
-    timings = time_graphs(graphs, rounds)
+    calls = {name: rival.calls for name, rival in everybody.items()}
+    timings = time_calls(calls, rounds, torch.device("cuda"))
     best = min((name for name in timings if name.startswith("floor ")), key=lambda name: timings[name].p50)
     floor = timings[best].p50
     print(f"{case.name}: floor {floor:.1f} us, {case.kv_bytes / floor / 1e6:.2f} TB/s")
 
-    def row(name: str, shown: str, timing: Timing) -> Row:
-        rival = everybody[name]
+    def row(name: str, shown: str) -> Row:
+        rival, timing = everybody[name], timings[name]
         print(f"   {shown:22}{timing.p50:9.2f} us   {floor / timing.p50:.3f}")
-        return Row(
-            case=case.name, implementation=shown, p20=round(timing.p20, 3), p50=round(timing.p50, 3),
-            p80=round(timing.p80, 3), kv_bytes=case.kv_bytes, ratio=round(floor / timing.p50, 4),
-            error=float(f"{errors.get(name, 0.0):.2e}"), note=rival.note, version=rival.version, **about,
-        )  # fmt: skip
+        return make_row(
+            case.name,
+            shown,
+            timing,
+            where,
+            kv_bytes=case.kv_bytes,
+            floor=floor,
+            error=errors.get(name, 0.0),
+            note=rival.note,
+            version=rival.version,
+        )
 
-    return [row(best, "floor", timings[best]), *(row(name, name, timings[name]) for name in rivals)]
-
-
-def environment() -> dict[str, str]:
-    """What the rows were measured on and with."""
-    query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
-    commit = os.environ.get("PAGEFAULT_COMMIT")
-    if not commit:
-        described = ["git", "describe", "--always", "--dirty"]
-        commit = subprocess.run(described, capture_output=True, text=True, check=False).stdout.strip()
-    return {
-        "gpu": torch.cuda.get_device_name(),
-        "driver": subprocess.run(query, capture_output=True, text=True, check=False).stdout.strip(),
-        "torch": torch.__version__,
-        "triton": triton.__version__,
-        "commit": commit or "unknown",
-    }
+    return [row(best, "floor"), *(row(name, name) for name in rivals)]
 
 
 def main() -> None:
@@ -173,19 +137,17 @@ def main() -> None:
     if not torch.cuda.is_available():
         sys.exit("this benchmark needs a CUDA GPU")
     wanted = options.cases.split(",") if options.cases else []
-    about, rows = environment(), []
+    where, rows = environment(torch.device("cuda")), []
     for case in (*CASES, *BLOCK_SIZES):
         if wanted and case.name not in wanted:
             continue
-        rows += measure(case, options.rounds, about)
+        rows += measure(case, options.rounds, where)
         gc.collect()
         torch.cuda.empty_cache()
         if options.csv:  # after every case, so that an interrupted run keeps what it has
+            before = options.csv.read_text(encoding="utf-8") if options.csv.exists() else ""
             temporary = options.csv.with_suffix(".tmp")
-            with temporary.open("w", newline="", encoding="utf-8") as stream:
-                writer = csv.DictWriter(stream, list(Row.__dataclass_fields__), lineterminator="\n")
-                writer.writeheader()
-                writer.writerows(asdict(row) for row in rows)
+            temporary.write_text(rows_as_csv(rows, before), encoding="utf-8")
             temporary.replace(options.csv)
     read = max(row.kv_bytes / row.p50 for row in rows if row.implementation == "floor") / 1e6
     print(f"best large read of the run: {read:.2f} TB/s")

@@ -7,11 +7,8 @@ from dataclasses import dataclass
 import torch
 
 from pagefault.attention import PagedKV
+from pagefault.bench import DTYPES, ROTATE_BYTES
 from pagefault.workload import seeded_lengths
-
-DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp8": torch.float8_e4m3fn, "fp32": torch.float32}
-# Rotating inputs must not stay in the L2 cache (60 MB on an H200).
-ROTATE_BYTES = 400 * 10**6
 
 
 @dataclass(frozen=True)

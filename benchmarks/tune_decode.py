@@ -19,7 +19,6 @@ from typing import Any, Literal
 import torch
 
 from benchmarks.cases import CASES, Case, Inputs, make_inputs
-from benchmarks.timing import Timing, capture, time_graphs
 from pagefault.attention import (
     FLOOR_TOKENS,
     Choice,
@@ -29,6 +28,7 @@ from pagefault.attention import (
     paged_decode,
     read_floor,
 )
+from pagefault.bench import Timing, time_calls
 
 # Decode kernels: heads at once, tile, depth, programs a multiprocessor, extra tiles.
 HEADS = ((4, 16, 4, 1, 6), (8, 16, 3, 1, 6), (2, 16, 4, 2, 6))
@@ -161,9 +161,9 @@ def main() -> None:
     for case in cases:
         inputs = make_inputs(case)
         calls = {**floors(inputs), **decode_calls(case, inputs, candidates(case), check=True)}
-        graphs = {name: capture(each) for name, each in calls.items()}
-        rows += report(case, time_graphs(graphs, options.rounds), options.show)
-        del inputs, calls, graphs
+        timings = time_calls(calls, options.rounds, torch.device("cuda"))
+        rows += report(case, timings, options.show)
+        del inputs, calls
         torch.cuda.empty_cache()
     if options.out:
         with options.out.open("w", newline="") as file:

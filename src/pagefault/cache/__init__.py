@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pagefault.attention  # noqa: F401  # first: it says what to install where PyTorch is missing
 from pagefault.cache.batch import SequenceBatch as SequenceBatch
 from pagefault.cache.contiguous import ContiguousKVCache as ContiguousKVCache
 from pagefault.cache.host import HostFrames as HostFrames

@@ -209,29 +209,41 @@ def progress(description: str) -> Iterator[Callable[[float, float, str], None]]:
 
 
 @contextlib.contextmanager
-def atomic_file(path: Path | str) -> Iterator[TextIO]:
-    """A text file that appears under its name only when it is whole.
+def atomic_path(path: Path | str) -> Iterator[Path]:
+    """A file that appears under its name only when it is whole.
 
-    The text goes to a temporary name in the same folder and is renamed at the end of the block; when the
-    block raises, nothing is left behind.
+    The block writes to a temporary name in the same folder, which is renamed at its end; when the block
+    raises, nothing is left behind.
 
     Raises:
         InputError: The folder does not exist or cannot be written to.
     """
     target = Path(path)
     try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
     except OSError as error:
         raise InputError(
             f"cannot write {target}: {error.strerror or error}; give a path in an existing, writable folder"
         ) from error
+    os.close(handle)
+    temporary = Path(name)
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            yield stream
+        yield temporary
         umask = os.umask(0)
         os.umask(umask)
-        Path(temporary).chmod(0o666 & ~umask)
-        Path(temporary).replace(target)
+        temporary.chmod(0o666 & ~umask)
+        temporary.replace(target)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
+
+
+@contextlib.contextmanager
+def atomic_file(path: Path | str) -> Iterator[TextIO]:
+    """A text file that appears under its name only when it is whole; see `atomic_path`.
+
+    Raises:
+        InputError: The folder does not exist or cannot be written to.
+    """
+    with atomic_path(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as stream:
+        yield stream

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import Annotated
 
 import typer
@@ -22,10 +23,28 @@ def demo(
     arguments = "--model llama3-70b --budget-gb 80 --max-len 8192 --mean-len 2000"
     _stage("Capacity: how many requests 80 GB of cache hold", f"calc {arguments}")
     calc.calc(model="llama3-70b", budget_gb=80, max_len=8192, mean_len=2000)
+    _attention()
     _stage("Serving: paging alone thrashes, a watermark cures it", "sim")
     sim.sim()
     if trace is not None:
         _real_trace(trace)
+
+
+def _attention() -> None:
+    if find_spec("torch") is None:
+        from pagefault.cli import demo_oracle
+
+        console().rule("Attention: through page tables, the same to the last bit", style="bold", align="left")
+        say()
+        demo_oracle.show()
+        say("With PyTorch (pip install 'pagefault[gpu]') `pagefault bench` does this with the kernels.")
+        say()
+        return
+    from pagefault.cli import bench
+
+    _stage("Attention: through page tables, checked and timed", "bench --skip-sim")
+    bench.bench(skip_sim=True)
+    say()
 
 
 def _real_trace(path: str) -> None:

@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from pagefault import __version__
-from pagefault.cli import calc, demo, sim, trace
-from pagefault.errors import PageFaultError
+from pagefault.cli import bench, calc, demo, sim, trace
+from pagefault.errors import CheckFailed, PageFaultError
 
 app = typer.Typer(
     name="pagefault",
@@ -37,6 +37,7 @@ def _root(
     pass
 
 
+app.command("bench")(bench.bench)
 app.command("calc")(calc.calc)
 app.command("demo")(demo.demo)
 app.command("sim")(sim.sim)
@@ -49,7 +50,7 @@ def run() -> None:
         app()
     except PageFaultError as error:
         sys.stderr.write(f"pagefault: error: {' '.join(str(error).split())}\n")
-        sys.exit(2)
+        sys.exit(1 if isinstance(error, CheckFailed) else 2)
     except KeyboardInterrupt:
         sys.stderr.write("pagefault: interrupted\n")
         sys.exit(130)

@@ -24,13 +24,21 @@ def run(given: Mapping[str, Any]) -> None:
     """Run the experiment that the options describe and print it."""
     refuse(given, TRAFFIC_ONLY, "belongs to real traffic; give --trace FILE with it")
     refuse(given, ("find_limit", "skip_bad", "events"), "belongs to real traffic; give --trace FILE with it")
-    setups = _setups(given)
-    seeds = _seeds(given)
-    outcomes = [_run_all(setups, seed) for seed in seeds]
+    outcomes = experiment(given)
     if given["as_json"]:
         emit_json(as_json(outcomes))
     else:
         show(outcomes, given)
+
+
+def experiment(given: Mapping[str, Any]) -> list[list[ClassicOutcome]]:
+    """The runs that the options describe: for every seed, naive and the paged ones.
+
+    Raises:
+        InputError: An option is out of range, or two do not go together.
+    """
+    setups = _setups(given)
+    return [_run_all(setups, seed) for seed in _seeds(given)]
 
 
 def as_json(outcomes: Sequence[Sequence[ClassicOutcome]]) -> dict[str, Any]:

@@ -1,0 +1,163 @@
+"""A comparison from beginning to end: build, check, time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+from pagefault.bench.checks import Check, require, run_checks
+from pagefault.bench.problem import NAIVE, ORDERED, SHUFFLED, Problem, random_tokens
+from pagefault.bench.rows import Environment, Row, environment, make_row
+from pagefault.bench.stages import stage
+from pagefault.bench.timing import Timing, time_calls
+from pagefault.capacity import PoolReport, measure, plain_layout
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pagefault.bench.problem import Tokens
+    from pagefault.bench.setup import BenchSetup
+
+    Progress = Callable[[str], None]
+
+PROFILED_CALLS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class BenchReport:
+    """What a comparison found.
+
+    Attributes:
+        setup: What was measured.
+        where: On what.
+        memory: What the two layouts reserve for the batch.
+        checks: All passed, or there would be no report.
+        timings: By layout.
+        floor: The same bytes through the same page tables without attention; None on a CPU.
+    """
+
+    setup: BenchSetup
+    where: Environment
+    memory: PoolReport
+    checks: list[Check]
+    timings: dict[str, Timing]
+    floor: Timing | None
+
+    @property
+    def difference(self) -> float:
+        """Max |paged − naive| over the paged layouts, as `Check.error`."""
+        return max(check.error for check in self.checks if check.what.endswith("= naive"))
+
+    @property
+    def slowdown(self) -> float:
+        """Paged over contiguous, with the frames as scattered as they were measured."""
+        scattered = self.timings.get(SHUFFLED, self.timings[ORDERED])
+        return scattered.p50 / self.timings[NAIVE].p50
+
+    @property
+    def scattering(self) -> float | None:
+        """Shuffled over ordered: what scattered frames cost; None where only ordered ones were measured."""
+        return self.timings[SHUFFLED].p50 / self.timings[ORDERED].p50 if SHUFFLED in self.timings else None
+
+    @property
+    def rows(self) -> list[Row]:
+        """One a layout, and the floor."""
+        floor = None if self.floor is None else self.floor.p50
+        errors = {
+            NAIVE if check.what.startswith("naive") else check.what.split(" = ")[0]: check.error
+            for check in self.checks
+        }
+        timed = self.timings if self.floor is None else {"floor": self.floor, **self.timings}
+        return [
+            make_row(
+                self.setup.name,
+                name,
+                timing,
+                self.where,
+                kv_bytes=self.setup.kv_bytes,
+                floor=floor,
+                error=errors.get(name, 0.0),
+            )
+            for name, timing in timed.items()
+        ]
+
+
+def build(setup: BenchSetup, tokens: Tokens | None = None) -> Problem:
+    """The tensors of a comparison.
+
+    Args:
+        setup: What to measure.
+        tokens: What the sequences hold; random if not given.
+
+    Raises:
+        NeverFits: The GPU has not memory enough for it.
+    """
+    generator = torch.Generator(setup.device).manual_seed(setup.seed)
+    with stage("build"):
+        made = [random_tokens(setup, generator) if tokens is None else tokens for _ in range(setup.copies)]
+        return Problem(setup, made)
+
+
+def run(problem: Problem, progress: Progress = lambda _: None) -> BenchReport:
+    """Check, then time.
+
+    Args:
+        problem: From `build`.
+        progress: Told what comes next.
+
+    Raises:
+        CheckFailed: A result is wrong; nothing was timed.
+    """
+    setup = problem.setup
+    progress("checks")
+    with stage("checks"):
+        checks = run_checks(problem)
+    require(checks)
+    device = torch.device(setup.device)
+    calls = problem.calls()
+    if device.type == "cuda":
+        calls |= problem.floor_calls()
+    progress("timings")
+    with stage("timings"):
+        timings = time_calls(calls, setup.rounds, device)
+    floors = [timings.pop(name) for name in calls if name.startswith("floor ")]
+    tokens = problem.tokens[0].lengths
+    return BenchReport(
+        setup=setup,
+        where=environment(device),
+        memory=measure(
+            tokens,
+            setup.block_size,
+            pool_blocks=None,
+            max_len=max(setup.max_len, int(tokens.max())),
+            layout=plain_layout(setup.bytes_per_token),
+        ),
+        checks=checks,
+        timings=timings,
+        floor=min(floors, key=lambda timing: timing.p50, default=None),
+    )
+
+
+def profile(problem: Problem) -> torch.profiler.profile:
+    """A few decode steps of each layout under PyTorch's profiler, each in a range of its name.
+
+    Returns:
+        The profile; `export_chrome_trace` writes its timeline.
+    """
+    activities = [torch.profiler.ProfilerActivity.CPU]
+    if problem.setup.device == "cuda":
+        activities.append(torch.profiler.ProfilerActivity.CUDA)
+    calls = problem.calls()
+    for some in calls.values():
+        some[0]()  # compiled before the profile begins
+    profiled = torch.profiler.profile(activities=activities)
+    with profiled:
+        for name, some in calls.items():
+            with stage(name):
+                for number in range(PROFILED_CALLS):
+                    some[number % len(some)]()
+                if problem.setup.device == "cuda":
+                    torch.cuda.synchronize()
+    return profiled
