@@ -90,13 +90,12 @@ class Problem:
     def __init__(self, setup: BenchSetup, tokens: list[Tokens]) -> None:
         self.setup, self.tokens = setup, tokens
         seqs, copies = setup.seqs, len(tokens)
-        longest = max(int(each.lengths.max()) for each in tokens)
+        # All layouts have room for as many tokens, as that is what the launcher chooses a kernel by.
+        room = max(setup.max_len, *(int(each.lengths.max()) for each in tokens))
         shape = KVShape(1, setup.kv_heads, setup.head_dim)
         pages = sum(int((-(-each.lengths // setup.block_size)).sum()) for each in tokens)
         try:
-            self.naive = ContiguousKVCache(
-                shape, copies * seqs, max(longest, setup.max_len), setup.kv_dtype, setup.device
-            )
+            self.naive = ContiguousKVCache(shape, copies * seqs, room, setup.kv_dtype, setup.device)
             self.paged = {
                 name: PagedKVCache(
                     shape,
@@ -105,13 +104,13 @@ class Problem:
                     setup.kv_dtype,
                     setup.device,
                     max_seqs=max(copies * seqs, min(pages, CHURN_ROWS)),
-                    max_seq_len=longest,
+                    max_seq_len=room,
                     prefix_caching=False,
                 )
                 for name in ((ORDERED, SHUFFLED) if setup.shuffle_seed else (ORDERED,))
             }
         except torch.OutOfMemoryError as error:
-            gigabytes = (copies * seqs * max(longest, setup.max_len) + 2 * pages * setup.block_size) / 1e9
+            gigabytes = (copies * seqs * room + 2 * pages * setup.block_size) / 1e9
             raise NeverFits(
                 f"{setup.name}: three caches of {gigabytes * setup.bytes_per_token:.1f} GB in all do not fit "
                 f"{setup.device}; give fewer --seqs or shorter ones (--mean-len, --max-len)"
