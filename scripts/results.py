@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks import serving_section  # noqa: E402
+from benchmarks import kernel_section, serving_section  # noqa: E402
 
 PAGE = ROOT / "docs" / "results.md"
 HEAD = """# Results
@@ -21,7 +21,7 @@ Generated from rows by `python scripts/results.py`; no figure on this page is ty
 def page() -> str:
     """The whole page."""
     results = ROOT / "benchmarks" / "results"
-    return HEAD + "\n" + serving_section.section(results)
+    return "\n".join((HEAD, serving_section.section(results), kernel_section.section(results)))
 
 
 def main(arguments: list[str]) -> int:

@@ -50,7 +50,7 @@ class Row:
         p20: See `Timing`, and so are the next five.
         kv_bytes: Valid bytes of K and V.
         ratio: The floor's median over this one's; 0 where no floor was measured.
-        error: Against the oracle, before it was timed.
+        error: What the check before the timing found: against the oracle, or of a paged layout against naive.
         note: What the implementation is spared or given, if anything.
         version: Of a library that is not this one.
         gpu: See `Environment`, and so are the last four.

@@ -11,7 +11,7 @@ from pagefault.bench.checks import Check, require, run_checks
 from pagefault.bench.problem import NAIVE, ORDERED, SHUFFLED, Problem, random_tokens
 from pagefault.bench.rows import Environment, Row, environment, make_row
 from pagefault.bench.stages import stage
-from pagefault.bench.timing import Timing, time_calls
+from pagefault.bench.timing import Timing, capture, time_calls
 from pagefault.capacity import PoolReport, measure, plain_layout
 
 if TYPE_CHECKING:
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from pagefault.bench.setup import BenchSetup
 
     Progress = Callable[[str], None]
-
-PROFILED_CALLS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,23 +139,25 @@ def run(problem: Problem, progress: Progress = lambda _: None) -> BenchReport:
 
 
 def profile(problem: Problem) -> torch.profiler.profile:
-    """A few decode steps of each layout under PyTorch's profiler, each in a range of its name.
+    """Decode steps of each layout under PyTorch's profiler, each in a range of its name: on a GPU a replayed graph.
 
     Returns:
         The profile; `export_chrome_trace` writes its timeline.
     """
     activities = [torch.profiler.ProfilerActivity.CPU]
-    if problem.setup.device == "cuda":
-        activities.append(torch.profiler.ProfilerActivity.CUDA)
+    on_gpu = problem.setup.device == "cuda"
     calls = problem.calls()
-    for some in calls.values():
-        some[0]()  # compiled before the profile begins
-    profiled = torch.profiler.profile(activities=activities)
+    steps: dict[str, list[Callable[[], object]]] = {name: list(some) for name, some in calls.items()}
+    if on_gpu:
+        activities.append(torch.profiler.ProfilerActivity.CUDA)
+        # Captured before the profile begins, and so compiled, too.
+        steps = {name: [capture(some)[0].replay] for name, some in steps.items()}
+    profiled = torch.profiler.profile(activities=activities, acc_events=True)
     with profiled:
-        for name, some in calls.items():
+        for name, some in steps.items():
             with stage(name):
-                for number in range(PROFILED_CALLS):
-                    some[number % len(some)]()
-                if problem.setup.device == "cuda":
+                for step in some:
+                    step()
+                if on_gpu:
                     torch.cuda.synchronize()
     return profiled

@@ -1,0 +1,171 @@
+"""The attention part of docs/results.md, made from rows: benchmarks/results/h200.csv."""
+
+from __future__ import annotations
+
+import re
+import statistics
+from typing import TYPE_CHECKING
+
+from benchmarks.cases import BLOCK_SIZES, CASES
+from benchmarks.serving_section import read_rows, table
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from benchmarks.serving_section import Row
+
+    Found = dict[tuple[str, str], Row]
+
+STAGE_3 = {
+    "the write-up's: 1 head of 64, fp32": "32xmix 1/1x64 fp32 block 16",
+    "llama3-8b: 32/8 heads of 128, bf16": "32xmix 32/8x128 bf16 block 16",
+    "64 × 4096, llama3-8b": "64x4096 32/8x128 bf16 block 16",
+    "256 × 1024, llama3-8b": "256x1024 32/8x128 bf16 block 16",
+    "1 × 131072, llama3-8b": "1x131072 32/8x128 bf16 block 16",
+    "32 × 2048, 32/32 heads, bf16": "32x2048 32/32x128 bf16 block 16",
+}
+SWEEPS = {
+    "the write-up's, fp32": "32xmix 1/1x64 fp32 block ",
+    "llama3-8b, bf16": "32xmix 32/8x128 bf16 block ",
+}
+BLOCKS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+RIVALS = {
+    "pagefault contiguous": "ours, contiguous",
+    "flashinfer": "FlashInfer",
+    "sdpa cudnn": "SDPA cuDNN, contiguous",
+    "sdpa flash": "SDPA flash, contiguous",
+}
+
+
+def section(results: Path) -> str:
+    """The text, from the files in a folder of results."""
+    rows = read_rows(results / "h200.csv")
+    profiled = results / "timeline.csv"
+    found = {(row["case"], row["implementation"]): row for row in rows}
+    return "\n".join((_caveats(rows), _stage_3(found), _sweeps(found), _rivals(found), _block_sizes(found)))
+
+
+def _caveats(rows: list[Row]) -> str:
+    gpus, torches, tritons, commits = (
+        ", ".join(dict.fromkeys(row[name] for row in rows)) for name in ("gpu", "torch", "triton", "commit")
+    )
+    flashinfer = next(row["version"] for row in rows if row["implementation"] == "flashinfer")
+    return (
+        "## Attention: measured\n\n"
+        "**Caveats.** One machine, one run a table; what is compared was measured in the same process on the same "
+        "tensors, interleaved, in replayed CUDA graphs that rotate through more memory than the L2 cache holds. "
+        "Everything was checked against the float64 oracle before it was timed. Frames are shuffled unless it says "
+        "otherwise. Our time has the schedule in it; FlashInfer's host plan is made before and not timed. SDPA "
+        "reads contiguous memory. A decode step here is one layer's attention, nothing else of a model.\n\n"
+        f"{gpus}; PyTorch {torches}, Triton {tritons}, FlashInfer {flashinfer}; commits {commits}. "
+        "Rows: `benchmarks/results/h200.csv`.\n"
+    )
+
+
+def _stage_3(found: Found) -> str:
+    lines = []
+    for title, case in STAGE_3.items():
+        naive, ordered, shuffled, floor = (
+            found[case, name] for name in ("naive", "paged ordered", "paged shuffled", "floor")
+        )
+        difference = max(float(ordered["error"]), float(shuffled["error"]))
+        lines.append(
+            [
+                title,
+                *(f"{float(row['p50']):.1f}" for row in (floor, naive, ordered, shuffled)),
+                f"**{float(shuffled['p50']) / float(naive['p50']):.3f}**",
+                f"{float(shuffled['p50']) / float(ordered['p50']):.3f}",
+                f"{difference:g}",
+            ]
+        )
+    headings = ["case", "floor µs", "naive", "paged ordered", "paged shuffled", "slowdown"]
+    headings += ["scattering", "max abs(paged − naive)"]
+    return (
+        "### What paging costs\n\n"
+        "The write-up's Stage 3 table, which it left to be done: a decode step in a contiguous cache (naive), in "
+        "frames in order, and in frames scattered over the pool. Slowdown is shuffled over naive, scattering shuffled "
+        "over ordered; all three run the same kernel, with and without the walk through the page table. The first two are "
+        "32 sequences of the seeded mix (seed 42), block size 16.\n\n"
+        + table(headings, lines)
+        + "\nWhere there is much to read, the walk hides behind it. The write-up's own case reads little, which is "
+        "over before a GPU has begun: it measures latencies, and of these the walk adds one, the table entry that an "
+        "address waits for.\n\n"
+        "`pagefault bench`, `pagefault bench --model llama3-8b`, and the others like "
+        "`pagefault bench --model llama3-8b --seqs 64 --mean-len 4096 --max-len 4096`.\n"
+    )
+
+
+def _timeline(rows: list[Row]) -> str:
+    lines = []
+    for stage in dict.fromkeys(row["stage"] for row in rows):
+        mine = [row for row in rows if row["stage"] == stage]
+        kernels = dict.fromkeys(row["kernel"] for row in mine)
+        medians = [
+            statistics.median(float(row["us"]) for row in mine if row["kernel"] == kernel)
+            for kernel in kernels
+        ]
+        steps = len(mine) // len(kernels)
+        first, last = mine[0], mine[-1]
+        whole = float(last["start_us"]) + float(last["us"]) - float(first["start_us"])
+        lines.append([stage, *(f"{median:.1f}" for median in medians), f"{whole / steps:.1f}"])
+    return (
+        "### In a profiler\n\n"
+        "The same three in one timeline of PyTorch's profiler (llama3-8b, the mix): a replayed graph each, µs.\n\n"
+        + table(["stage", *(f"{kernel}, median" for kernel in kernels), "a step"], lines)
+        + "\n![Kernels of three decode steps each: naive, paged ordered, paged shuffled](images/timeline.svg)\n\n"
+        "`pagefault bench --model llama3-8b --profile timeline.json` writes the timeline, for Perfetto; `python -m "
+        "benchmarks.timeline timeline.json --csv benchmarks/results/timeline.csv --plot docs/images/timeline.svg` made "
+        "the rows and the picture.\n"
+    )
+
+
+def _sweeps(found: Found) -> str:
+    lines = []
+    for title, prefix in SWEEPS.items():
+        for name, over in (("slowdown", "naive"), ("scattering", "paged ordered")):
+            ratios = (
+                _median(found, f"{prefix}{size}", "paged shuffled") / _median(found, f"{prefix}{size}", over)
+                for size in BLOCKS
+            )
+            lines.append([f"{title}: {name}", *(f"{ratio:.3f}" for ratio in ratios)])
+    return (
+        "### Block sizes\n\n"
+        "The first two cases again: `pagefault bench --sweep block-size=1,2,4,8,16,32,64,128,256`. Below 16, a tile's "
+        "addresses come from several table entries.\n\n" + table(["block size", *map(str, BLOCKS)], lines)
+    )
+
+
+def _rivals(found: Found) -> str:
+    return (
+        "### Beside others\n\n"
+        "Floor over time: 1.00 would be reading K and V through the page table and doing nothing else. In brackets "
+        "µs.\n\n"
+        + _table_of([case.name for case in CASES], found)
+        + "\n`python -m benchmarks.attention --csv benchmarks/results/h200.csv`. A dash: it does not take the case.\n"
+    )
+
+
+def _block_sizes(found: Found) -> str:
+    names = ["64x4096", *(case.name for case in BLOCK_SIZES)]
+    return "### Block sizes beside others\n\n64 × 4096, block size 16 where it says nothing.\n\n" + _table_of(
+        names, found
+    )
+
+
+def _median(found: Found, case: str, implementation: str) -> float:
+    return float(found[case, implementation]["p50"])
+
+
+def _table_of(cases: list[str], found: Found) -> str:
+    lines = []
+    for case in cases:
+        floor = float(found[case, "floor"]["p50"])
+        cells = [re.sub(r"(\d)x(\d)", r"\1 × \2", case, count=1), f"{floor:.1f}"]
+        for name in ("pagefault", *RIVALS):
+            row = found.get((case, name))
+            bold = "**" if name == "pagefault" else ""
+            cells.append(
+                "–" if row is None else f"{bold}{float(row['ratio']):.3f}{bold} ({float(row['p50']):.1f})"
+            )
+        lines.append(cells)
+    return table(["case", "floor µs", "PageFault", *RIVALS.values()], lines)
