@@ -42,7 +42,10 @@ def section(results: Path) -> str:
     rows = read_rows(results / "h200.csv")
     profiled = results / "timeline.csv"
     found = {(row["case"], row["implementation"]): row for row in rows}
-    return "\n".join((_caveats(rows), _stage_3(found), _sweeps(found), _rivals(found), _block_sizes(found)))
+    parts = [_caveats(rows), _stage_3(found), _sweeps(found), _rivals(found), _block_sizes(found)]
+    if profiled.exists():
+        parts.insert(2, _timeline(read_rows(profiled)))
+    return "\n".join(parts)
 
 
 def _caveats(rows: list[Row]) -> str:
@@ -84,8 +87,8 @@ def _stage_3(found: Found) -> str:
         "### What paging costs\n\n"
         "The write-up's Stage 3 table, which it left to be done: a decode step in a contiguous cache (naive), in "
         "frames in order, and in frames scattered over the pool. Slowdown is shuffled over naive, scattering shuffled "
-        "over ordered; all three run the same kernel, with and without the walk through the page table. The first two are "
-        "32 sequences of the seeded mix (seed 42), block size 16.\n\n"
+        "over ordered; all three run the same kernel, with and without the walk through the page table. The "
+        "first two are 32 sequences of the seeded mix (seed 42), block size 16.\n\n"
         + table(headings, lines)
         + "\nWhere there is much to read, the walk hides behind it. The write-up's own case reads little, which is "
         "over before a GPU has begun: it measures latencies, and of these the walk adds one, the table entry that an "
