@@ -102,7 +102,7 @@ def test_a_profile_is_a_timeline(tmp_path: Path) -> None:
         (("--model", "deepseek-v3"), "mla"),
         (("--sweep", "heads=1,2"), "expected block-size=1,2,4"),
         (("--block-size", "12"), "12"),
-        (("--workers", "0"), "--workers is 0"),
+        (("--workers", "0"), "workers is 0"),
         (("--csv", "/nowhere/rows.csv"), "cannot write"),
         (("--seqs", "0"), "seqs is 0"),
         (("--mean-len", "0"), "mean_len is 0"),

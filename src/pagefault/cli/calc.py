@@ -17,14 +17,20 @@ from pagefault.cli.calc_inputs import (
     LengthOptions,
     ModelOptions,
 )
+from pagefault.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from pagefault.capacity import Fit, MemoryBudget, PoolReport, SweepRow
     from pagefault.cli.calc_inputs import Lengths, Model
 
-_SEQUENCES, _MODEL, _MEMORY = "Sequences", "Model", "Memory"
+_SEQUENCES, _MODEL, _MEMORY, _SERVING = "Sequences", "Model", "Memory", "Serving"
+# Options that the serving experiment shares, and those that are its own.
+_EXPERIMENT, _EXPERIMENT_ONLY = (
+    ("seed", "max_len", "pool_blocks", "block_size"),
+    ("sim", "watermark", "workers"),
+)
 
 
 @dataclass(frozen=True)
@@ -152,14 +158,40 @@ def calc(
             rich_help_panel=_MEMORY,
         ),
     ] = None,
+    sim: Annotated[
+        bool,
+        typer.Option(
+            "--sim", help="The serving experiment instead: pagefault sim.", rich_help_panel=_SERVING
+        ),
+    ] = False,
+    watermark: Annotated[
+        float | None,
+        typer.Option(
+            help="Share of the pool that admission leaves free (--sim).",
+            show_default="0.05",
+            rich_help_panel=_SERVING,
+        ),
+    ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            help="Jobs in the system at once (--sim).", show_default="128", rich_help_panel=_SERVING
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
     """Show how much KV-cache memory is reserved, contiguous and paged, and what fits.
 
     Without options: the write-up's 32 sequences at 512 B a token in a pool of
     4096 blocks. With --model: bytes a token; with --budget-gb or --gpu as well:
-    how many sequences fit.
+    how many sequences fit. With --sim: the serving experiment on that pool.
     """
+    given = {name: value for name, value in locals().items() if value not in (None, False, "auto")}
+    if _is_experiment(given):
+        from pagefault.cli import sim_classic
+
+        sim_classic.run({**given, "as_json": as_json})
+        return
     from pagefault.cli.calc_json import sizing_json
     from pagefault.cli.calc_view import show_text
     from pagefault.cli.console import emit_json, note
@@ -176,6 +208,17 @@ def calc(
         emit_json(sizing_json(found))
     else:
         show_text(found)
+
+
+def _is_experiment(given: Mapping[str, object]) -> bool:
+    """Whether --sim was given; options that mean nothing with it, or only with it, are refused."""
+    for name in given:
+        flag = "--" + name.replace("_", "-")
+        if "sim" in given and name not in (*_EXPERIMENT, *_EXPERIMENT_ONLY, "as_json"):
+            raise InputError(f"{flag} means nothing to the serving experiment; leave it out, or --sim")
+        if "sim" not in given and name in _EXPERIMENT_ONLY:
+            raise InputError(f"{flag} is for --sim, the serving experiment; give --sim with it")
+    return "sim" in given
 
 
 def _notes(found: Sizing) -> Iterator[str]:

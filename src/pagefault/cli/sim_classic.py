@@ -110,7 +110,6 @@ def _setups(given: Mapping[str, Any]) -> list[ClassicSetup]:
         tick_ns=round(tick_us * 1000),
         host_blocks=_host_blocks(given, preempt, sizes.get("pool_blocks", 4096)),
     )
-    _check(base)
     paged = [replace(base, admission=admission, watermark=watermark) for watermark in _watermarks(given)]
     return [replace(base, admission="naive", victim="self", preempt="restart"), *paged]
 
@@ -119,20 +118,6 @@ def _host_blocks(given: Mapping[str, Any], preempt: str, pool_blocks: int) -> in
     if "host_blocks" in given and preempt != "swap":
         raise InputError("--host-blocks is for --preempt swap")
     return int(given.get("host_blocks", pool_blocks)) if preempt == "swap" else 0
-
-
-def _check(setup: ClassicSetup) -> None:
-    for name, least in (("jobs", 1), ("workers", 1), ("pool_blocks", 1), ("max_len", 1)):
-        if getattr(setup, name) < least:
-            raise InputError(
-                f"--{name.replace('_', '-')} is {getattr(setup, name)}; expected at least {least}"
-            )
-    pages = -(-setup.max_len // setup.block_size)
-    if pages > setup.pool_blocks:
-        raise InputError(
-            f"the pool of {setup.pool_blocks} blocks is smaller than one sequence of --max-len {setup.max_len} "
-            f"tokens, {pages} blocks; give --pool-blocks {pages} or more, or a smaller --max-len"
-        )
 
 
 def _watermarks(given: Mapping[str, Any]) -> list[float]:

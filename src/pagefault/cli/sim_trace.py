@@ -85,7 +85,11 @@ def _workload(given: Mapping[str, Any]) -> tuple[Workload, dict[str, Any]]:
         if given["requests"] < 1:
             raise InputError(f"--requests is {given['requests']}; expected at least 1")
         workload = workload.head(given["requests"])
-    return workload, {"trace": found.source, "format": found.format, "requests_in_trace": len(found.workload)}
+    return workload, {
+        "trace": found.source,
+        "format": found.format.name,
+        "requests_in_trace": len(found.workload),
+    }
 
 
 def _server(given: Mapping[str, Any]) -> Server:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pagefault.capacity import check_block_size
+from pagefault.errors import InputError
 from pagefault.paging import Pager
 from pagefault.scheduling import Scheduler, SchedulerConfig
 from pagefault.sim.costs import ConstantCost
@@ -28,6 +30,9 @@ NEVER_LIMITS = 1 << 40
 @dataclass(frozen=True, kw_only=True)
 class ClassicSetup:
     """One run of the experiment. The defaults are the write-up's.
+
+    Raises:
+        InputError: A size below 1, a pool smaller than one sequence, or what `SchedulerConfig` refuses.
 
     Attributes:
         jobs: Jobs in all.
@@ -56,6 +61,35 @@ class ClassicSetup:
     preempt: Preempt = "restart"
     host_blocks: int = 0
     tick_ns: int = 1_000_000
+
+    def __post_init__(self) -> None:
+        for name in ("jobs", "workers", "pool_blocks", "max_len"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} is {getattr(self, name)}; expected at least 1")
+        check_block_size(self.block_size)
+        _ = self.config  # refuses now what it cannot be
+        pages = -(-self.max_len // self.block_size)
+        if pages > self.pool_blocks:
+            raise InputError(
+                f"the pool of {self.pool_blocks} blocks is smaller than one sequence of max_len {self.max_len} tokens, "
+                f"{pages} blocks; give pool_blocks {pages} or more, or a smaller max_len"
+            )
+
+    @property
+    def config(self) -> SchedulerConfig:
+        """The scheduler's part of it."""
+        return SchedulerConfig(
+            max_num_seqs=self.workers,
+            max_num_batched_tokens=NEVER_LIMITS,
+            max_model_len=self.max_len,
+            admission=self.admission,
+            watermark=self.watermark,
+            prefill="delivered",
+            first="waiting",
+            victim=self.victim,
+            preempt=self.preempt,
+            requeue="back",
+        )
 
 
 @dataclass(frozen=True)
@@ -96,24 +130,18 @@ def run_classic(setup: ClassicSetup) -> tuple[ClassicOutcome, SimResult]:
     sequence that stalls for the 49th tick in a row restarts at the back of the queue.
 
     Raises:
-        InputError: A size is out of range.
+        InputError: A size is out of range, or a job is longer than `max_len`.
         PageFaultError: The jobs take each other's frames for ever.
     """
     lengths = seeded_lengths(setup.jobs, setup.seed)
+    if lengths.max() > setup.max_len:
+        raise InputError(
+            f"the longest job of seed {setup.seed} has {lengths.max()} tokens, more than max_len {setup.max_len}; "
+            f"give at least {lengths.max()}"
+        )
     prompts = np.maximum(1, (PROMPT_SHARE * lengths).astype(np.int64))
     scheduler = Scheduler(
-        SchedulerConfig(
-            max_num_seqs=setup.workers,
-            max_num_batched_tokens=NEVER_LIMITS,
-            max_model_len=setup.max_len,
-            admission=setup.admission,
-            watermark=setup.watermark,
-            prefill="delivered",
-            first="waiting",
-            victim=setup.victim,
-            preempt=setup.preempt,
-            requeue="back",
-        ),
+        setup.config,
         Pager(
             setup.pool_blocks,
             setup.block_size,

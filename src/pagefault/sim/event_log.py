@@ -68,7 +68,7 @@ class EventLog:
         self._line(line)
 
     def step(self, plan: StepPlan, end_ns: int, scheduler: Scheduler) -> None:
-        """A step was planned and ends then."""
+        """A step has ended; its tokens are not counted yet."""
         self._line(
             {
                 "t": end_ns,

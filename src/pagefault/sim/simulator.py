@@ -44,7 +44,8 @@ def simulate(
         source: Sends the requests.
         cost: Says how long each step takes.
         progress: Called after each step with (requests ended, simulated time in ns).
-        after_step: Called with each plan, the time its step ends and the scheduler, before it is committed.
+        after_step: Called once a step, when it has ended and before it is committed, with its plan, the time and
+            the scheduler.
 
     Returns:
         What happened. An interrupt (Ctrl-C) ends the run early and gives what there is, marked incomplete.
@@ -53,12 +54,10 @@ def simulate(
         PageFaultError: No token was made for `MAX_IDLE_STEPS` steps although sequences run: the configuration
             livelocks (only restarts can).
     """
-    run = _Run(scheduler, source, cost)
+    run = _Run(scheduler, source, cost, after_step)
     complete = False
     try:
         while run.advance():
-            if after_step is not None and run.plan is not None:
-                after_step(run.plan, run.step_ends_ns, scheduler)
             if progress is not None:
                 progress(run.ended, run.now_ns)
         complete = True
@@ -72,16 +71,22 @@ def simulate(
 class _Run:
     """The state of one run. `advance` handles all events of one instant, then plans if the machine is free."""
 
-    def __init__(self, scheduler: Scheduler, source: Source, cost: CostModel) -> None:
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        source: Source,
+        cost: CostModel,
+        after_step: Callable[[StepPlan, int, Scheduler], None] | None,
+    ) -> None:
         self._scheduler = scheduler
         self._source = source
         self._cost = cost
+        self._after_step = after_step
         self._events = EventQueue()
         self._idle_steps = 0
         self.now_ns = 0
         self.ended = 0
-        self.plan: StepPlan | None = None
-        self.step_ends_ns = 0
+        self._plan: StepPlan | None = None  # of the step that runs
         self.records: list[SequenceRecord] = []
         self.refused: list[tuple[Request, str]] = []
         self.steps = StepLog()
@@ -98,7 +103,7 @@ class _Run:
                 self._arrive(event.payload)
             else:
                 self._end_step(event.payload)
-        if self.plan is None:
+        if self._plan is None:
             self._start_step()
         return True
 
@@ -116,7 +121,9 @@ class _Run:
         self._expect(self._source.after_arrival(request))
 
     def _end_step(self, plan: StepPlan) -> None:
-        self.plan = None
+        self._plan = None
+        if self._after_step is not None:
+            self._after_step(plan, self.now_ns, self._scheduler)
         for sequence in self._scheduler.commit(StepResult(plan.step, self.now_ns)):
             assert sequence.state is State.FINISHED
             self.ended += 1
@@ -138,7 +145,7 @@ class _Run:
                 "use a watermark, preempt by recompute, or a larger pool"
             )
         duration = max(1, self._cost.step_ns(plan))
-        self.step_ends_ns = self.now_ns + duration
-        self.steps.add(plan, self._scheduler, self.step_ends_ns, duration)
-        self.plan = plan
-        self._events.push(Event(self.step_ends_ns, Priority.STEP_END, plan))
+        ends_ns = self.now_ns + duration
+        self.steps.add(plan, self._scheduler, ends_ns, duration)
+        self._plan = plan
+        self._events.push(Event(ends_ns, Priority.STEP_END, plan))
