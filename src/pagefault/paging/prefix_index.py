@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pagefault.paging.arrays import has_repeats, rank_among_equals
+from pagefault.paging.arrays import rank_among_equals
 
 if TYPE_CHECKING:
     from pagefault.paging.arrays import Frames, Ints, Mask
@@ -67,15 +67,16 @@ class PrefixIndex:
             Which of them are new, bool [n].
         """
         new = ~self.published[frames]
-        if frames.size > 1 and has_repeats(frames):
+        numbers: list[int] = frames.tolist()
+        if len(set(numbers)) < len(numbers):
             new &= rank_among_equals(frames) == 0
         at = new.nonzero()[0]
         if at.size < frames.size:
             keys, frames = [keys[i] for i in at.tolist()], frames[at]
-        boxed = np.empty(len(keys), object)
-        boxed[:] = keys
+            numbers = frames.tolist()
+        boxed = np.fromiter(keys, object, len(keys))
         before = len(self._frame_of)
-        owners = list(map(self._frame_of.setdefault, keys, frames.tolist()))
+        owners = list(map(self._frame_of.setdefault, keys, numbers))
         if len(self._frame_of) - before < len(keys):
             own = np.array(owners, np.int32) == frames
             new[at[~own]] = False

@@ -246,9 +246,8 @@ class Scheduler:
     def _take_tokens(self, plan: StepPlan, sampled: Ints, result: StepResult) -> list[SequenceRecord]:
         running, pager, now = self.running, self.pager, result.time_ns
         if self.uses_prefixes:
-            for chunks in (plan.decode, plan.prefill):
-                if len(chunks):
-                    pager.mark_computed(chunks.rows, chunks.starts + chunks.counts)
+            rows = np.concatenate((plan.decode.rows, plan.prefill.rows))
+            pager.mark_computed(rows, pager.lengths[rows])  # a step computes whatever a row grew by
         running.known[sampled] += 1
         running.generated[sampled] += 1
         if result.token_ids is not None:
