@@ -27,6 +27,8 @@ class Entry:
     def __init__(self, step: Step) -> None:
         self._step = step
         self._admission = step.scheduler.admission
+        # Where KV is delivered and this part comes first, the other one serves them, among those who run.
+        self._serves = step.config.prefill != "delivered" or step.config.first == "running"
 
     def __call__(self) -> None:
         """Let them in, in line order."""
@@ -72,6 +74,8 @@ class Entry:
             return False
         at_once = config.prefill == "chunked" and not config.reserve_full_prompt
         fits = hit.tokens + min(chunk, step.budget) if at_once else sequence.tokens
+        if delivered and self._serves:
+            fits += 1  # stored in this very step
         offer = self._admission.offer(sequence, fits, hit)
         if not self._admission.admits(sequence, offer, step.running):
             return False
@@ -92,7 +96,7 @@ class Entry:
             sequence.admitted_ns = step.now_ns
         step.scheduler.waiting.remove(sequence)
         step.enter(sequence)
-        if not delivered:
+        if self._serves:
             self._first_chunk(row)
         return True
 
