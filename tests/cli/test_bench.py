@@ -98,8 +98,11 @@ def test_a_profile_is_a_timeline(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (("--skip-sim", "--jobs", "3"), "--jobs is for it"),
-        (("--model", "llama3-8b", "--heads", "4"), "--heads and --model both say the heads"),
+        (("--model", "llama3-8b", "--heads", "4"), "--model says what --heads would say"),
         (("--model", "deepseek-v3"), "mla"),
+        (("--model", "llama3-8b", "--from", "x"), "--from says what --model would say"),
+        (("--from", "x"), "--from says what --seqs would say"),
+        (("--from", "x", "--kv-heads", "2"), "--from says what --kv-heads would say"),
         (("--sweep", "heads=1,2"), "expected block-size=1,2,4"),
         (("--block-size", "12"), "12"),
         (("--workers", "0"), "workers is 0"),
@@ -114,6 +117,12 @@ def test_bad_input_is_one_message(arguments: tuple[str, ...], message: str) -> N
     assert isinstance(result.exception, InputError), (result.output, result.exception)
     assert message in str(result.exception)
     assert result.stdout == ""
+
+
+def test_from_a_file_that_is_not_there() -> None:
+    result = CliRunner().invoke(app, ["--device", "cpu", "--from", "/nowhere.safetensors"])
+    assert isinstance(result.exception, InputError)
+    assert "no file at /nowhere.safetensors; write one with scripts/export_kv.py" in str(result.exception)
 
 
 def test_a_results_file_of_another_kind_is_left_alone(tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pagefault.attention  # noqa: F401  # first: it says what to install where PyTorch is missing
+from pagefault.bench.activations import activation_options as activation_options
+from pagefault.bench.activations import load_activations as load_activations
 from pagefault.bench.checks import Check as Check
 from pagefault.bench.checks import require as require
 from pagefault.bench.checks import run_checks as run_checks
@@ -37,9 +39,11 @@ __all__ = [
     "Row",
     "Timing",
     "Tokens",
+    "activation_options",
     "build",
     "default_device",
     "environment",
+    "load_activations",
     "make_row",
     "model_options",
     "profile",

@@ -77,7 +77,7 @@ def oracle(problem: Problem) -> Tensor:
     rows = []
     for row in range(problem.setup.seqs):
         k, v = (_float64(part) for part in problem.naive.read(0, row))
-        rows.append(attention(_float64(tokens.q[row : row + 1]), k, v)[0][0])
+        rows.append(attention(_float64(tokens.q[row : row + 1]), k, v, scale=tokens.scale)[0][0])
     return torch.from_numpy(np.stack(rows))
 
 

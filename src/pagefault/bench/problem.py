@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -46,12 +46,14 @@ class Tokens:
         k: ``[total, kv_heads, head_dim]``, sequence after sequence.
         v: Like `k`.
         lengths: Tokens of each, int64 [seqs].
+        scale: Factor of the logits; ``1 / sqrt(head_dim)`` if None.
     """
 
     q: Tensor
     k: Tensor
     v: Tensor
     lengths: NDArray[np.int64]
+    scale: float | None = None
 
 
 def random_tokens(setup: BenchSetup, generator: torch.Generator) -> Tokens:
@@ -149,11 +151,11 @@ class Problem:
             made[name] = []
             for number, each in enumerate(self.tokens):
                 view, out = self.view(name, number), torch.empty_like(each.q)
+                options: dict[str, Any] = {"scale": each.scale, "out": out, "workspace": workspace}
                 if isinstance(view, PagedKV):
-                    call: Call = partial(paged_decode, each.q, view, out=out, workspace=workspace)
+                    made[name].append(partial(paged_decode, each.q, view, **options))
                 else:
-                    call = partial(contiguous_decode, each.q, view, out=out, workspace=workspace)
-                made[name].append(call)
+                    made[name].append(partial(contiguous_decode, each.q, view, **options))
         return made
 
     def floor_calls(self) -> dict[str, list[Call]]:

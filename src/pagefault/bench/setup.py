@@ -50,6 +50,7 @@ class BenchSetup:
         tolerance: Largest error allowed; that of the dtype if not given.
         iters: Rounds of the timing; 50 on a GPU and 10 on a CPU if not given.
         device: `cuda` or `cpu`.
+        origin: Whose activations these are; empty for random values.
 
     Raises:
         InputError: A value that cannot be.
@@ -68,6 +69,7 @@ class BenchSetup:
     tolerance: float | None = None
     iters: int | None = None
     device: str = "cpu"
+    origin: str = ""
 
     def __post_init__(self) -> None:
         for name, least in (
@@ -143,7 +145,8 @@ class BenchSetup:
         """As it stands in the rows."""
         tokens = "mix" if self.mean_len is None else self.mean_len
         heads = f"{self.heads}/{self.kv_heads}x{self.head_dim}"
-        return f"{self.seqs}x{tokens} {heads} {self.dtype} block {self.block_size}"
+        case = f"{self.seqs}x{tokens} {heads} {self.dtype} block {self.block_size}"
+        return f"{case} of {self.origin}" if self.origin else case
 
 
 def default_device() -> str:

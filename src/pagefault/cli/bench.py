@@ -15,20 +15,29 @@ if TYPE_CHECKING:
     from pagefault.bench import BenchReport, BenchSetup
 
 _BATCH, _RUN, _SERVING, _OUT = "Batch", "Measurement", "Serving", "Output"
+_OF_A_FILE = ("heads", "kv_heads", "head_dim", "seqs", "mean_len", "max_len")
 
 
 def bench(
     seqs: Annotated[
-        int, typer.Option(help="Sequences of the batch, of the seeded mix.", rich_help_panel=_BATCH)
-    ] = 32,
+        int | None,
+        typer.Option(
+            help="Sequences of the batch, of the seeded mix.", show_default="32", rich_help_panel=_BATCH
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of lengths and values.", rich_help_panel=_BATCH)] = 42,
     mean_len: Annotated[
         int | None,
         typer.Option(help="Tokens of every sequence, in place of the mix.", rich_help_panel=_BATCH),
     ] = None,
     max_len: Annotated[
-        int, typer.Option(help="Tokens that the contiguous cache reserves for each.", rich_help_panel=_BATCH)
-    ] = 2048,
+        int | None,
+        typer.Option(
+            help="Tokens that the contiguous cache reserves for each.",
+            show_default="2048, or the longest",
+            rich_help_panel=_BATCH,
+        ),
+    ] = None,
     model: Annotated[
         str | None,
         typer.Option(
@@ -51,6 +60,15 @@ def bench(
         typer.Option(
             help="fp32, fp16, bf16, or fp8 (K and V).",
             show_default="fp32, or the model's",
+            rich_help_panel=_BATCH,
+        ),
+    ] = None,
+    activations: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="FILE",
+            help="Q, K and V of a real model, from scripts/export_kv.py: a sequence a layer.",
             rich_help_panel=_BATCH,
         ),
     ] = None,
@@ -141,22 +159,12 @@ def bench(
         if path is not None:
             check_writable(path)
     shape = {"heads": heads, "kv_heads": kv_heads, "head_dim": head_dim, "dtype": dtype}
-    batch = {
-        "seqs": seqs,
-        "seed": seed,
-        "mean_len": mean_len,
-        "max_len": max_len,
-        "shuffle_seed": shuffle_seed,
-    }
-    run = {
-        "iters": iters,
-        "tolerance": tolerance,
-        "device": device or default_device(),
-        "block_size": block_size,
-    }
-    setups = _setups(batch | run, shape, model, sweep)
+    batch = {"seqs": seqs, "mean_len": mean_len, "max_len": max_len}
+    run: dict[str, Any] = {"seed": seed, "shuffle_seed": shuffle_seed, "iters": iters, "tolerance": tolerance}
+    run |= {"device": device or default_device(), "block_size": block_size}
+    setups = _setups(batch, shape, run, model, activations, sweep)
     before = Path(csv).read_text(encoding="utf-8") if csv and Path(csv).exists() else ""
-    reports = [_measure(setup, profile if setup is setups[-1] else None) for setup in setups]
+    reports = [_measure(setup, activations, profile if setup is setups[-1] else None) for setup in setups]
     if csv is not None:
         _write_rows(csv, before, reports)
     outcomes = None if skip_sim else sim_classic.experiment(serving)
@@ -169,21 +177,33 @@ def bench(
 
 
 def _setups(
-    given: dict[str, Any], shape: dict[str, Any], model: str | None, sweep: str | None
+    batch: dict[str, Any],
+    shape: dict[str, Any],
+    run: dict[str, Any],
+    model: str | None,
+    activations: str | None,
+    sweep: str | None,
 ) -> list[BenchSetup]:
-    from pagefault.bench import BenchSetup, model_options
+    from pagefault.bench import BenchSetup, activation_options, model_options
 
-    options = given | {name: value for name, value in shape.items() if value is not None}
+    options: dict[str, Any] = {}
     if model is not None:
         from pagefault.capacity import load_model
 
-        taken = [name for name in ("heads", "kv_heads", "head_dim") if shape[name] is not None]
-        if taken:
-            raise InputError(
-                f"--{taken[0].replace('_', '-')} and --model both say the heads; give one of them"
-            )
-        options = model_options(load_model(model)) | options
-    return [BenchSetup(**options | {"block_size": size}) for size in _block_sizes(given["block_size"], sweep)]
+        _refuse("--model", shape, "heads", "kv_heads", "head_dim")
+        options |= model_options(load_model(model))
+    if activations is not None:
+        _refuse("--from", {"model": model} | shape | batch, "model", *_OF_A_FILE)
+        options |= activation_options(activations)
+    given = batch | shape | run
+    options |= {name: value for name, value in given.items() if value is not None}
+    return [BenchSetup(**options | {"block_size": size}) for size in _block_sizes(run["block_size"], sweep)]
+
+
+def _refuse(source: str, given: dict[str, Any], *names: str) -> None:
+    for name in names:
+        if given[name] is not None:
+            raise InputError(f"{source} says what --{name.replace('_', '-')} would say; give one of them")
 
 
 def _block_sizes(one: int, sweep: str | None) -> list[int]:
@@ -198,13 +218,14 @@ def _block_sizes(one: int, sweep: str | None) -> list[int]:
         raise InputError(f"--sweep {sweep}: expected block-size=1,2,4,…") from None
 
 
-def _measure(setup: BenchSetup, profile: str | None) -> BenchReport:
-    from pagefault.bench import build, run
+def _measure(setup: BenchSetup, activations: str | None, profile: str | None) -> BenchReport:
+    from pagefault.bench import build, load_activations, run
     from pagefault.bench import profile as profile_steps
 
     with progress(setup.name) as update:
         update(0, 3, "building the caches")
-        problem = build(setup)
+        tokens = None if activations is None else load_activations(activations, setup)
+        problem = build(setup, tokens)
         report = run(problem, lambda what: update(1 if what == "checks" else 2, 3, what))
     if profile is not None:
         with atomic_path(profile) as temporary:
