@@ -14,6 +14,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from kernels import prefill_cases
 from kernels.decode_cases import interpreter_cases, judge
 from kernels.frame_cases import FRAME_CHECKS
 from kernels.schedule_cases import SCHEDULE_CHECKS
@@ -24,6 +25,9 @@ def main() -> None:
     for case in interpreter_cases():
         judged = judge(case, "cpu", "triton")
         results[case.name] = {**asdict(judged), "budget": judged.budget}
+    for prefill in prefill_cases.interpreter_cases():
+        found = prefill_cases.judge(prefill, "cpu", "triton")
+        results[f"prefill: {prefill.name}"] = {**asdict(found), "budget": found.budget}
     for name, check in {**FRAME_CHECKS, **SCHEDULE_CHECKS}.items():
         results[name] = check("cpu")
     print(json.dumps(results))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 from dataclasses import replace
@@ -14,10 +15,12 @@ if not torch.cuda.is_available():
     pytest.skip("needs a CUDA GPU", allow_module_level=True)
 
 # ruff: noqa: E402  # what follows needs a GPU machine
+from kernels import prefill_cases
 from kernels.decode_cases import Case, interpreter_cases, judge, tensors
 from kernels.frame_cases import FRAME_CHECKS
+from kernels.prefill_cases import PrefillCase
 from kernels.schedule_cases import SCHEDULE_CHECKS
-from pagefault.attention import DecodeWorkspace, PagedKV, append, paged_decode
+from pagefault.attention import DecodeWorkspace, PagedKV, append, paged_decode, paged_prefill
 
 pytestmark = pytest.mark.gpu
 
@@ -66,6 +69,77 @@ def test_decode_is_within_its_error_budget(case: Case) -> None:
     assert judged.error <= judged.budget
     assert judged.lse_error <= (2e-3 if case.peak > 1 else 5e-5)
     assert judged.empty_rows_are_zero
+
+
+def gpu_prefill_cases() -> list[PrefillCase]:
+    every: dict[str, Any] = {"alibi": True, "sinks": True, "options": {"window": 700, "softcap": 4.0}}
+    cases = prefill_cases.interpreter_cases()
+    cases += [
+        replace(case, name=case.name + ", bf16", dtype="bf16") for case in cases if case.dtype == "fp16"
+    ]
+    lengths, chunks = (3001, 0, 17, 1024, 2500), (700, 0, 17, 1, 300)
+    cases += [
+        PrefillCase(
+            f"{heads}x{group} of {dim} in {dtype}, block {size}",
+            lengths,
+            chunks,
+            heads,
+            group,
+            dim,
+            size,
+            dtype,
+        )
+        for heads, group, dim, size, dtype in (
+            (8, 4, 128, 16, "bf16"),
+            (8, 4, 128, 1, "fp16"),
+            (4, 1, 128, 256, "bf16"),
+            (1, 8, 128, 64, "bf16"),
+            (2, 5, 80, 32, "bf16"),
+            (2, 16, 256, 16, "bf16"),
+            (2, 7, 512, 16, "fp16"),
+            (2, 4, 64, 16, "fp32"),
+        )
+    ]
+    cases += [
+        PrefillCase("fp8", lengths, chunks, 8, 4, 128, 16, "fp8"),
+        PrefillCase(
+            "fp8, heads first, variants", lengths, chunks, 2, 6, 64, 16, "fp8", heads_first=True, **every
+        ),
+        PrefillCase("variants, bf16", lengths, chunks, 8, 4, 128, 16, "bf16", **every),
+        PrefillCase("peaky, bf16", lengths, chunks, 8, 4, 128, 16, "bf16", peak=20.0),
+    ]
+    return cases
+
+
+@pytest.mark.parametrize("case", gpu_prefill_cases(), ids=lambda case: case.name)
+def test_prefill_is_within_its_error_budget(case: PrefillCase) -> None:
+    judged = prefill_cases.judge(case, "cuda", "triton")
+    assert judged.error <= judged.budget
+    assert judged.lse_error <= (2e-3 if case.peak > 1 else 5e-5)
+    assert judged.unused_rows_are_left
+
+
+def test_a_captured_prefill_follows_lengths_offsets_and_tables() -> None:
+    case = PrefillCase("graph", (600, 300, 900), (40, 300, 1), 8, 4, 128, 16, "bf16")
+    q, view, offsets = prefill_cases.tensors(case, "cuda")
+    out = torch.empty_like(q)
+    paged_prefill(q, view, offsets, out=out)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        paged_prefill(q, view, offsets, out=out)
+    for lengths, chunks in (
+        ((600, 300, 900), (300, 40, 1)),
+        ((17, 300, 2), (17, 0, 2)),
+        ((599, 1, 64), (0, 1, 64)),
+    ):
+        view.lengths.copy_(torch.tensor(lengths, dtype=torch.int32))
+        offsets.copy_(torch.tensor([0, *itertools.accumulate(chunks)], dtype=torch.int32))
+        out.fill_(math.nan)
+        graph.replay()
+        used = sum(chunks)
+        expected = paged_prefill(q, view, offsets, backend="torch").float()[:used]
+        assert (out[:used].float() - expected).norm() <= 6e-3 * expected.norm()
+        assert out[used:].isnan().all()
 
 
 @pytest.mark.parametrize("name", [*FRAME_CHECKS, *SCHEDULE_CHECKS])
@@ -165,3 +239,27 @@ def test_ragged_batches_at_random(seed: int) -> None:
         paged_decode(q, view, out=out, workspace=workspace)
         expected = paged_decode(q, view, backend="torch").float()
         assert (out.float() - expected).norm() <= LIMITS[dtype] * expected.norm(), lengths
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_ragged_chunks_at_random(seed: int) -> None:
+    """A shape of kernel a seed, 10 batches of random lengths and chunks each."""
+    rng = random.Random(100 + seed)
+    dtype = rng.choice(list(LIMITS))
+    kv_heads, group = rng.choice([(1, 1), (1, 8), (2, 5), (8, 4), (4, 7), (8, 1), (3, 3)])
+    case = PrefillCase(
+        "random", (2000,) * 6, (400,) * 6, kv_heads, group,
+        rng.choice([64, 80, 128]), 2 ** rng.randint(0, 8), dtype, heads_first=rng.random() < 0.3,
+    )  # fmt: skip
+    q, view, offsets = prefill_cases.tensors(case, "cuda", seed)
+    out = torch.empty_like(q)
+    for _ in range(10):
+        lengths = [rng.choice([0, 1, rng.randint(0, 2000), 2000]) for _ in range(6)]
+        chunks = [rng.choice([0, min(1, n), rng.randint(0, min(n, 400)), min(n, 400)]) for n in lengths]
+        view.lengths.copy_(torch.tensor(lengths, dtype=torch.int32))
+        offsets.copy_(torch.tensor([0, *itertools.accumulate(chunks)], dtype=torch.int32))
+        out.fill_(math.nan)
+        paged_prefill(q, view, offsets, out=out)
+        used = sum(chunks)
+        expected = paged_prefill(q, view, offsets, backend="torch").float()[:used]
+        assert (out[:used].float() - expected).norm() <= LIMITS[dtype] * expected.norm(), (lengths, chunks)

@@ -16,6 +16,7 @@ pytest.importorskip("torch", reason="PyTorch is not installed")
 if find_spec("triton") is None:
     pytest.skip("Triton is not installed (there is none for this platform)", allow_module_level=True)
 
+from kernels import prefill_cases
 from kernels.decode_cases import interpreter_cases
 
 WORKER = Path(__file__).with_name("interpreter_worker.py")
@@ -41,6 +42,14 @@ def test_decode_is_within_its_error_budget(name: str, results: dict[str, Any]) -
     assert judged["error"] <= judged["budget"]
     assert judged["lse_error"] <= 2e-5
     assert judged["empty_rows_are_zero"]
+
+
+@pytest.mark.parametrize("name", [case.name for case in prefill_cases.interpreter_cases()])
+def test_prefill_is_within_its_error_budget(name: str, results: dict[str, Any]) -> None:
+    judged = results[f"prefill: {name}"]
+    assert judged["error"] <= judged["budget"]
+    assert judged["lse_error"] <= 5e-5
+    assert judged["unused_rows_are_left"]
 
 
 @pytest.mark.parametrize("name", ["append", "copies", "schedule"])

@@ -1,9 +1,9 @@
 """Attention over paged K and V: one call for users, launchers underneath.
 
-`paged_decode(q, view)` takes the kernels of `pagefault.kernels` on a CUDA device and PyTorch elsewhere. A
-launcher validates on the host without asking the device anything, allocates what it was not given, and
-launches. Given `out` and `workspace` it allocates nothing, so it can be captured in a CUDA graph; a captured
-graph replays rightly while lengths, tables and slots change in place under it.
+`paged_decode(q, view)` and `paged_prefill(q, view, query_offsets)` take the kernels of `pagefault.kernels` on a CUDA
+device and PyTorch elsewhere. A launcher validates on the host without asking the device anything, allocates what it
+was not given, and launches. Given `out` (and, for decode, `workspace`) it allocates nothing, so it can be captured in
+a CUDA graph; a captured graph replays rightly while lengths, tables and slots change in place under it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ except ImportError as error:
     raise MissingExtra("attention needs PyTorch: pip install 'pagefault[gpu]'") from error
 
 from pagefault.attention.choose import Choice as Choice
+from pagefault.attention.choose import PrefillChoice as PrefillChoice
 from pagefault.attention.choose import choose_decode as choose_decode
+from pagefault.attention.choose import choose_prefill as choose_prefill
 from pagefault.attention.decode import contiguous_decode as contiguous_decode
 from pagefault.attention.decode import paged_decode as paged_decode
 from pagefault.attention.floor import FLOOR_TOKENS as FLOOR_TOKENS
@@ -26,6 +28,7 @@ from pagefault.attention.frames import append as append
 from pagefault.attention.frames import copy_frames as copy_frames
 from pagefault.attention.frames import gather_frames as gather_frames
 from pagefault.attention.frames import scatter_frames as scatter_frames
+from pagefault.attention.prefill import paged_prefill as paged_prefill
 from pagefault.attention.views import ContiguousKV as ContiguousKV
 from pagefault.attention.views import ContiguousView as ContiguousView
 from pagefault.attention.views import PagedKV as PagedKV
@@ -40,13 +43,16 @@ __all__ = [
     "DecodeWorkspace",
     "PagedKV",
     "PagedView",
+    "PrefillChoice",
     "append",
     "choose_decode",
+    "choose_prefill",
     "contiguous_decode",
     "copy_frames",
     "floor_programs",
     "gather_frames",
     "paged_decode",
+    "paged_prefill",
     "read_floor",
     "scatter_frames",
 ]

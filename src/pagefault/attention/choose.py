@@ -172,6 +172,50 @@ def _one_head(dim_p2: int, group: int, kv_bytes: int, multiprocessors: int) -> C
     )
 
 
+@dataclass(frozen=True, slots=True)
+class PrefillChoice:
+    """How the prefill kernel is launched.
+
+    Attributes:
+        tile_q: Query tokens a program works on, with all query heads of a KV head.
+        tile: Keys a step of the inner loop.
+        depth: Tiles of K and V in flight; see `Choice`.
+        warps: Warps a program.
+        reason: Why.
+    """
+
+    tile_q: int
+    tile: int
+    depth: int
+    warps: int
+    reason: str
+
+
+@lru_cache(maxsize=1024)
+def choose_prefill(*, group: int, head_dim: int, q_bytes: int, kv_bytes: int) -> PrefillChoice:
+    """The configuration for a chunk of queries.
+
+    Args:
+        group: Query heads a KV head.
+        head_dim: Values a head.
+        q_bytes: Bytes of a query value: 4 or 2.
+        kv_bytes: Bytes of a stored K or V value: 4, 2 or 1.
+
+    Returns:
+        The choice, the same for the same arguments.
+    """
+    dim_p2 = max(16, next_power_of_2(head_dim))
+    group_p2 = next_power_of_2(group)
+    if q_bytes == 4 or dim_p2 > 128:
+        rows, tile, depth, warps = max(16, 8192 // dim_p2), max(16, 4096 // dim_p2), 1, 4
+        reason = "fp32 or wide heads: accumulators and tiles must fit the registers and shared memory"
+    else:
+        rows, tile, depth, warps = 128, 64, 2 if kv_bytes == 1 else 3, 8
+        reason = "two warp groups of 64 rows; tiles of 64 keys keep the exponentials in registers"
+    rows = max(rows, group_p2)
+    return PrefillChoice(rows // group_p2, tile, depth, warps, reason)
+
+
 def most_partial_rows(*, heads: int, kv_heads: int, head_dim: int, multiprocessors: int) -> int:
     """Rows of workspace that suffice for every balanced choice with these heads, whatever the batch.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,13 +10,14 @@ import torch
 from pagefault.attention import backend as backends
 from pagefault.attention import torch_path, validate
 from pagefault.attention.choose import Choice, choose_decode, next_power_of_2
+from pagefault.attention.variant import make_variant
 from pagefault.attention.workspace import DecodeWorkspace
-from pagefault.errors import InputError
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from pagefault.attention.backend import Backend
+    from pagefault.attention.variant import Variant
     from pagefault.attention.views import ContiguousView, KVView, PagedView
 
 
@@ -73,7 +73,7 @@ def paged_decode(
     validate.check_paged(view)
     max_tokens = int(view.block_table.shape[1]) * view.block_size
     source = _Source(view, view.block_table, view.block_size, max_tokens)
-    variant = _variant(q, scale, window, softcap, alibi_slopes, sinks)
+    variant = make_variant(q, scale, window, softcap, alibi_slopes, sinks)
     return _decode(q, source, variant, out, lse, workspace, split_tokens, choice, backend)
 
 
@@ -122,7 +122,7 @@ def contiguous_decode(
     """
     validate.check_contiguous(view)
     source = _Source(view, None, 1, int(view.k.shape[1]))
-    variant = _variant(q, scale, window, softcap, alibi_slopes, sinks)
+    variant = make_variant(q, scale, window, softcap, alibi_slopes, sinks)
     return _decode(q, source, variant, out, lse, workspace, split_tokens, choice, backend)
 
 
@@ -136,31 +136,10 @@ class _Source:
     max_tokens: int
 
 
-def _variant(
-    q: Tensor,
-    scale: float | None,
-    window: int | None,
-    softcap: float | None,
-    alibi_slopes: Tensor | None,
-    sinks: Tensor | None,
-) -> torch_path.Variant:
-    validate.check_per_head("alibi_slopes", alibi_slopes, q)
-    validate.check_per_head("sinks", sinks, q)
-    if window is not None and window < 1:
-        raise InputError(f"window: expected at least 1 token, given {window}")
-    if scale is not None and not scale > 0:
-        raise InputError(f"scale: expected a positive number, given {scale}")
-    if softcap is not None and not softcap > 0:
-        raise InputError(f"softcap: expected a positive number, given {softcap}")
-    if scale is None:
-        scale = 1 / math.sqrt(q.shape[-1])
-    return torch_path.Variant(scale, window, softcap, alibi_slopes, sinks)
-
-
 def _decode(
     q: Tensor,
     source: _Source,
-    variant: torch_path.Variant,
+    variant: Variant,
     out: Tensor | None,
     lse: Tensor | None,
     workspace: DecodeWorkspace | None,
@@ -199,7 +178,7 @@ def _decode(
 def _launch(
     q: Tensor,
     source: _Source,
-    variant: torch_path.Variant,
+    variant: Variant,
     out: Tensor,
     lse: Tensor | None,
     workspace: DecodeWorkspace,

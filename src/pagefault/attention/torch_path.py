@@ -7,7 +7,6 @@ and plain enough to be read.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
@@ -15,18 +14,8 @@ import torch
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from pagefault.attention.views import KVView
-
-
-@dataclass(frozen=True, slots=True)
-class Variant:
-    """What is done to a logit, in this order: scale, soft cap, ALiBi, window; sinks join the denominator."""
-
-    scale: float
-    window: int | None
-    softcap: float | None
-    alibi_slopes: Tensor | None
-    sinks: Tensor | None
+    from pagefault.attention.variant import Variant
+    from pagefault.attention.views import KVView, PagedView
 
 
 def decode(
@@ -41,10 +30,24 @@ def decode(
     """One query a sequence; arguments as in `pagefault.attention.decode`, checked there."""
     for row, tokens in enumerate(view.lengths.tolist()):
         k, v = tokens_of(view, row, tokens, block_table, block_size)
-        result, row_lse = attend(q[row], k, v, variant)
-        out[row] = result.to(out.dtype)
+        result, row_lse = attend(q[row : row + 1], k, v, variant)
+        out[row] = result[0].to(out.dtype)
         if lse is not None:
-            lse[row] = row_lse
+            lse[row] = row_lse[0]
+
+
+def prefill(
+    q: Tensor, view: PagedView, query_offsets: Tensor, variant: Variant, out: Tensor, lse: Tensor | None
+) -> None:
+    """A chunk of queries a sequence; arguments as in `pagefault.attention.prefill`, checked there."""
+    offsets = query_offsets.tolist()
+    for row, tokens in enumerate(view.lengths.tolist()):
+        chunk = slice(offsets[row], offsets[row + 1])
+        k, v = tokens_of(view, row, tokens, view.block_table, view.block_size)
+        result, row_lse = attend(q[chunk], k, v, variant)
+        out[chunk] = result.to(out.dtype)
+        if lse is not None:
+            lse[chunk] = row_lse
 
 
 def tokens_of(
@@ -64,25 +67,38 @@ def tokens_of(
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, variant: Variant) -> tuple[Tensor, Tensor]:
-    """Attention of the newest position, ``[heads, head_dim]``: output and natural log-sum-exp, fp32."""
-    heads, head_dim = q.shape
+    """Attention of the newest positions, causal: output ``[queries, heads, head_dim]`` and natural log-sum-exp, fp32.
+
+    Args:
+        q: ``[queries, heads, head_dim]``, the last one at the last token.
+        k: ``[tokens, kv_heads, head_dim]``, fp32.
+        v: Like `k`.
+        variant: What is done to a logit.
+    """
+    chunk, heads, head_dim = q.shape
     tokens, kv_heads, _ = k.shape
-    queries = q.float().view(kv_heads, heads // kv_heads, head_dim)
-    logits = variant.scale * torch.einsum("kgd,tkd->kgt", queries, k).reshape(heads, tokens)
+    grouped = q.float().view(chunk, kv_heads, heads // kv_heads, head_dim)
+    logits = variant.scale * torch.einsum("nkgd,tkd->nkgt", grouped, k).reshape(chunk, heads, tokens)
     if variant.softcap is not None:
         logits = variant.softcap * torch.tanh(logits / variant.softcap)
-    distance = torch.arange(tokens - 1, -1, -1, device=q.device)
+    positions = torch.arange(tokens - chunk, tokens, device=q.device)
+    distance = (positions[:, None] - torch.arange(tokens, device=q.device))[:, None]
     if variant.alibi_slopes is not None:
         logits = logits - variant.alibi_slopes[:, None] * distance
+    hidden = distance < 0
     if variant.window is not None:
-        logits = logits.masked_fill(distance >= variant.window, float("-inf"))
+        hidden = hidden | (distance >= variant.window)
+    logits = logits.masked_fill(hidden, -math.inf)
     if variant.sinks is not None:
-        logits = torch.cat([logits, variant.sinks[:, None]], dim=1)
-    if logits.shape[1] == 0:
-        return torch.zeros_like(q, dtype=torch.float32), torch.full((heads,), -math.inf, device=q.device)
-    lse = torch.logsumexp(logits, dim=1)
-    weights = torch.exp(logits - lse[:, None])[:, :tokens].view(kv_heads, heads // kv_heads, tokens)
-    return torch.einsum("kgt,tkd->kgd", weights, v).reshape(heads, head_dim), lse
+        logits = torch.cat([logits, variant.sinks.expand(chunk, heads)[..., None]], dim=2)
+    if logits.shape[2] == 0:
+        return torch.zeros_like(q, dtype=torch.float32), torch.full(
+            (chunk, heads), -math.inf, device=q.device
+        )
+    lse = torch.logsumexp(logits, dim=2)
+    finite = lse.masked_fill(lse == -math.inf, 0.0)  # who sees nothing gets zeros
+    weights = torch.exp(logits - finite[..., None])[..., :tokens].view(*grouped.shape[:3], tokens)
+    return torch.einsum("nkgt,tkd->nkgd", weights, v).reshape(chunk, heads, head_dim), lse
 
 
 def append(k_new: Tensor, v_new: Tensor, slots: Tensor, view: KVView, block_size: int) -> None:

@@ -103,10 +103,22 @@ def check_contiguous(view: ContiguousView) -> None:
 
 def check_queries(q: Tensor, view: KVView) -> None:
     """The queries of a decode step against the view they attend to."""
+    _check_q(q, view, int(view.lengths.shape[0]))
+
+
+def check_chunks(q: Tensor, view: KVView, query_offsets: Tensor) -> None:
+    """The queries of a ragged batch of chunks, and where each sequence's begin."""
+    _check_q(q, view, "tokens")
+    batch = int(view.lengths.shape[0])
+    check_tensor("query_offsets", query_offsets, (batch + 1,), (torch.int32,), view.k.device)
+    check_last_contiguous("query_offsets", query_offsets)
+
+
+def _check_q(q: Tensor, view: KVView, rows: int | str) -> None:
     k = view.k
     batch, head_dim, kv_heads = int(view.lengths.shape[0]), int(k.shape[3]), int(k.shape[2])
     dtypes = (torch.float16, torch.bfloat16) if k.dtype == FP8 else (k.dtype,)
-    check_tensor("q", q, (batch, "heads", head_dim), dtypes, k.device)
+    check_tensor("q", q, (rows, "heads", head_dim), dtypes, k.device)
     check_last_contiguous("q", q)
     heads = int(q.shape[1])
     if heads == 0 or heads % kv_heads:

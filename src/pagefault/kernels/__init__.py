@@ -3,9 +3,10 @@
 One source runs on the GPU and, under ``TRITON_INTERPRET=1``, on the CPU.
 
 - `schedule`: how the work of a ragged batch is cut into equal shares, on the device.
-- `tiles`: what both decode kernels do with a tile: find its tokens, shape its logits, close the softmax.
+- `tiles`: what the attention kernels do with a tile: find its tokens, shape its logits, close the softmax.
 - `decode_heads`, `decode_head`: decode attention, several or one KV head a program.
 - `combine`: merges the pieces of a sequence that several programs worked on.
+- `prefill`: chunks of queries over their paged context, causal.
 - `append`, `copy`: new tokens into their slots; frames to frames.
 - `floor`: reads the same bytes and computes nothing: the floor of a measurement.
 """

@@ -80,7 +80,10 @@ def logit_unit(scale, softcap, slopes):
 
 @triton.jit
 def shape_logits(dots, scale, softcap, slopes, distance, seen):
-    """Scale, soft cap, ALiBi and mask, in this order; `slopes`, `distance` and `seen` broadcast to `dots`."""
+    """Scale, soft cap, ALiBi and mask, in this order; `slopes`, `distance` and `seen` broadcast to `dots`.
+
+    Where `seen` is None, everything is.
+    """
     if softcap is not None or slopes is not None:
         dots = dots * scale
         if softcap is not None:
@@ -88,6 +91,8 @@ def shape_logits(dots, scale, softcap, slopes, distance, seen):
             dots = softcap * (1.0 - 2.0 / (tl.exp2(dots * (2.0 * LOG2E / softcap)) + 1.0))
         if slopes is not None:
             dots -= slopes * distance.to(tl.float32)
+    if seen is None:
+        return dots
     return tl.where(seen, dots, float("-inf"))
 
 
