@@ -1,0 +1,197 @@
+"""Times paged prefill beside PyTorch's SDPA on contiguous memory: ``python -m benchmarks.prefill --csv FILE``.
+
+Each is checked against the float64 formula on some of its rows before it is timed. Rates count the operations that a
+causal mask leaves: 4 · head_dim for each query, query head and key that it sees. ``--tune`` times our kernel's
+configurations instead and prints them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.attention.bias import causal_lower_right
+
+from benchmarks.cases import Case, Inputs, make_inputs
+from benchmarks.rivals import Call, contiguous_copies
+from pagefault.attention import PrefillChoice, paged_prefill
+from pagefault.bench import Row, environment, make_row, rows_as_csv, time_calls
+
+TOLERANCE = 1e-2
+CHECKED = 64  # rows spread over a chunk
+
+
+@dataclass(frozen=True)
+class Prefill:
+    """A batch of chunks: the last `chunk` of `tokens` tokens of each sequence."""
+
+    name: str
+    batch: int
+    tokens: int
+    chunk: int
+    heads: int = 32
+    kv_heads: int = 8
+    head_dim: int = 128
+
+    @property
+    def operations(self) -> float:
+        """Multiplications and additions that a causal mask leaves."""
+        seen = self.chunk * (self.tokens - self.chunk) + self.chunk * (self.chunk + 1) / 2
+        return 4.0 * self.batch * self.heads * self.head_dim * seen
+
+    @property
+    def case(self) -> Case:
+        """Its context, as a decode case."""
+        return Case(self.name, (self.tokens,) * self.batch, self.heads, self.kv_heads, self.head_dim)
+
+
+CASES = (
+    Prefill("prefill 8x2048", 8, 2048, 2048),
+    Prefill("prefill 8x512 of 16384", 8, 16384, 512),
+    Prefill("prefill 8x2048, 32/32 heads", 8, 2048, 2048, kv_heads=32),
+)
+
+
+def queries(case: Prefill, sets: int) -> list[torch.Tensor]:
+    """A set of queries for each of the disjoint contexts."""
+    generator = torch.Generator("cuda").manual_seed(1)
+    shape = (case.batch * case.chunk, case.heads, case.head_dim)
+    return [torch.randn(shape, generator=generator, device="cuda").bfloat16() for _ in range(sets)]
+
+
+def error(case: Prefill, out: torch.Tensor, q: torch.Tensor, one: Inputs) -> float:
+    """Relative error over some rows of the last sequence, against float64."""
+    view, last = one.view, case.batch - 1
+    pages = view.block_table[last, : -(-case.tokens // view.block_size)].long()
+    group = case.heads // case.kv_heads
+    k, v = (
+        part[pages].flatten(0, 1)[: case.tokens].double().repeat_interleave(group, 1)
+        for part in (view.k, view.v)
+    )
+    rows = torch.linspace(0, case.chunk - 1, min(CHECKED, case.chunk), device="cuda").long()
+    logits = torch.einsum("nhd,thd->hnt", q[last * case.chunk + rows].double(), k) / math.sqrt(case.head_dim)
+    position = case.tokens - case.chunk + rows
+    future = torch.arange(case.tokens, device="cuda") > position[:, None]
+    right = torch.einsum("hnt,thd->nhd", logits.masked_fill(future, -math.inf).softmax(-1), v)
+    return float((out[last * case.chunk + rows].double() - right).norm() / right.norm())
+
+
+def ours(
+    case: Prefill, inputs: list[Inputs], q: list[torch.Tensor], choice: PrefillChoice | None
+) -> list[Call]:
+    """PageFault as a user calls it, or with a configuration."""
+    offsets = torch.arange(case.batch + 1, dtype=torch.int32, device="cuda") * case.chunk
+    return [
+        partial(paged_prefill, one_q, one.view, offsets, out=torch.full_like(one_q, math.nan), choice=choice)
+        for one_q, one in zip(q, inputs, strict=True)
+    ]
+
+
+def sdpa(backend: SDPBackend, case: Prefill, inputs: list[Inputs], q: list[torch.Tensor]) -> list[Call]:
+    """PyTorch's SDPA on contiguous K and V."""
+    square = case.chunk == case.tokens
+
+    def call(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        mask = None if square else causal_lower_right(case.chunk, case.tokens)
+        with sdpa_kernel(backend):
+            out = torch.nn.functional.scaled_dot_product_attention(
+                q, k, v, attn_mask=mask, is_causal=square, enable_gqa=case.heads != case.kv_heads
+            )
+        return out.transpose(1, 2).flatten(0, 1)
+
+    copies = contiguous_copies(case.case, inputs)
+    return [
+        partial(
+            call,
+            one_q.view(case.batch, case.chunk, case.heads, case.head_dim).transpose(1, 2),
+            copy.k.transpose(1, 2),
+            copy.v.transpose(1, 2),
+        )
+        for one_q, copy in zip(q, copies, strict=True)
+    ]
+
+
+def candidates() -> dict[str, PrefillChoice]:
+    """Configurations of our kernel for 4 query heads a KV head of 128 in 16 bit."""
+    return {
+        f"rows {4 * tile_q}, keys {tile}, depth {depth}, warps {warps}": PrefillChoice(tile_q, tile, depth, warps, "")
+        for tile_q, tile, depth, warps in (
+            (32, 64, 2, 8), (32, 64, 3, 8), (32, 128, 2, 8), (32, 128, 1, 8), (32, 32, 3, 8),
+            (32, 64, 2, 4), (32, 64, 3, 4), (16, 64, 2, 4), (16, 64, 3, 4), (16, 128, 2, 4), (64, 64, 2, 8),
+        )
+    }  # fmt: skip
+
+
+def contestants(
+    case: Prefill, inputs: list[Inputs], q: list[torch.Tensor], tune: bool
+) -> dict[str, list[Call]]:
+    """Everybody, or our own configurations."""
+    if tune:
+        return {name: ours(case, inputs, q, choice) for name, choice in candidates().items()}
+    return {
+        "pagefault": ours(case, inputs, q, None),
+        "sdpa cudnn": sdpa(SDPBackend.CUDNN_ATTENTION, case, inputs, q),
+        "sdpa flash": sdpa(SDPBackend.FLASH_ATTENTION, case, inputs, q),
+    }
+
+
+def measure(case: Prefill, rounds: int, tune: bool) -> list[Row]:
+    """All rows of a case."""
+    inputs = make_inputs(case.case)[:2]
+    q = queries(case, len(inputs))
+    entered: dict[str, list[Call]] = {}
+    errors = {}
+    for name, calls in contestants(case, inputs, q, tune).items():
+        try:
+            found = error(case, calls[0](), q[0], inputs[0])
+        except Exception as problem:  # a backend says in its own way that it does not take the case
+            print(f"{case.name}: without {name}: {str(problem).splitlines()[0][:100]}")
+            continue
+        if not found < TOLERANCE:
+            print(f"WRONG {case.name}: {name} has an error of {found:.2e}")
+            continue
+        entered[name], errors[name] = calls, found
+    timings = time_calls(entered, rounds, torch.device("cuda"))
+    where = environment(torch.device("cuda"))
+    rows = []
+    for name, timing in sorted(timings.items(), key=lambda item: item[1].p50):
+        rate = case.operations / timing.p50 / 1e6
+        print(f"{case.name}: {name:44}{timing.p50:10.1f} us {rate:8.1f} TFLOP/s", flush=True)
+        rows.append(
+            make_row(
+                case.name,
+                name,
+                timing,
+                where,
+                kv_bytes=case.case.kv_bytes,
+                floor=None,
+                error=errors[name],
+                note=f"{rate:.1f} TFLOP/s",
+                version="" if name == "pagefault" else torch.__version__,
+            )
+        )
+    return rows
+
+
+def main() -> None:
+    """See the module's text."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--csv", type=Path)
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--tune", action="store_true")
+    options = parser.parse_args()
+    rows = [row for case in CASES for row in measure(case, options.rounds, options.tune)]
+    if options.csv and not options.tune:
+        before = options.csv.read_text(encoding="utf-8") if options.csv.exists() else ""
+        temporary = options.csv.with_suffix(".tmp")
+        temporary.write_text(rows_as_csv(rows, before), encoding="utf-8")
+        temporary.replace(options.csv)
+
+
+if __name__ == "__main__":
+    main()
