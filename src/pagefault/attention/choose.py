@@ -206,14 +206,17 @@ def choose_prefill(*, group: int, head_dim: int, q_bytes: int, kv_bytes: int) ->
     """
     dim_p2 = max(16, next_power_of_2(head_dim))
     group_p2 = next_power_of_2(group)
-    if q_bytes == 4 or dim_p2 > 128:
-        rows, tile, depth, warps = max(16, 8192 // dim_p2), max(16, 4096 // dim_p2), 1, 4
-        reason = "fp32 or wide heads: accumulators and tiles must fit the registers and shared memory"
+    if q_bytes == 4:
+        rows, tile, depth = (64, 32, 1) if dim_p2 <= 64 else (32, 32, 1) if dim_p2 == 128 else (16, 16, 1)
+        reason = "fp32: exact products take registers; larger tiles spill them"
+    elif dim_p2 > 128:
+        rows, tile, depth = 16384 // dim_p2, 32, 1
+        reason = "wide heads: accumulators of 64 KB, larger ones spill"
     else:
-        rows, tile, depth, warps = 128, 64, 2 if kv_bytes == 1 else 3, 8
-        reason = "two warp groups of 64 rows; tiles of 64 keys keep the exponentials in registers"
+        rows, tile, depth = 128, 64, 2 if kv_bytes == 1 else 3
+        reason = "two warp groups of 64 rows; three tiles of 64 keys in flight; nothing spills"
     rows = max(rows, group_p2)
-    return PrefillChoice(rows // group_p2, tile, depth, warps, reason)
+    return PrefillChoice(rows // group_p2, tile, depth, 8, reason)
 
 
 def most_partial_rows(*, heads: int, kv_heads: int, head_dim: int, multiprocessors: int) -> int:

@@ -91,9 +91,9 @@ def shape_logits(dots, scale, softcap, slopes, distance, seen):
             dots = softcap * (1.0 - 2.0 / (tl.exp2(dots * (2.0 * LOG2E / softcap)) + 1.0))
         if slopes is not None:
             dots -= slopes * distance.to(tl.float32)
-    if seen is None:
-        return dots
-    return tl.where(seen, dots, float("-inf"))
+    if seen is not None:
+        dots = tl.where(seen, dots, float("-inf"))
+    return dots
 
 
 @triton.jit
