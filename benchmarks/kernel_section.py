@@ -25,7 +25,9 @@ STAGE_3 = {
     "1 × 131072, llama3-8b": "1x131072 32/8x128 bf16 block 16",
     "32 × 2048, 32/32 heads, bf16": "32x2048 32/32x128 bf16 block 16",
     "64 × 4096, llama3-8b, fp8 K and V": "64x4096 32/8x128 fp8 block 16",
-    "SmolLM2-135M's own Q, K, V: 30 × 182, 9/3 heads of 64, bf16": "30x182 9/3x64 bf16 block 16 of SmolLM2-135M-Instruct.Q4_1",
+    "30 × 182, SmolLM2-135M's own Q, K, V, 9/3 heads of 64, bf16": (
+        "30x182 9/3x64 bf16 block 16 of SmolLM2-135M-Instruct.Q4_1"
+    ),
 }
 SWEEPS = {
     "the write-up's, fp32": "32xmix 1/1x64 fp32 block ",
@@ -93,7 +95,8 @@ def _stage_3(found: Found) -> str:
         + table(headings, lines)
         + "\nWhere there is much to read, the walk hides behind it. The write-up's own case reads little, which is "
         "over before a GPU has begun: it measures latencies, and of these the walk adds one, the table entry that an "
-        "address waits for.\n\n"
+        "address waits for. In fp8 the frames hold heads first and the contiguous cache tokens first, so that row "
+        "compares two layouts, too.\n\n"
         "`pagefault bench`, `pagefault bench --model llama3-8b`, and the others like "
         "`pagefault bench --model llama3-8b --seqs 64 --mean-len 4096 --max-len 4096`.\n"
     )
@@ -114,8 +117,8 @@ def _timeline(rows: list[Row]) -> str:
     return (
         "### In a profiler\n\n"
         "The same three in one timeline of PyTorch's profiler: llama3-8b, the mix, a replayed graph each. A kernel is "
-        "launched while the one before it still runs (programmatic dependent launch) and waits for it, so a bar is longer "
-        "than its work; what counts is the distance from one step to the next. Medians, µs.\n\n"
+        "launched while the one before it still runs (programmatic dependent launch) and waits for it, so a bar is "
+        "longer than its work; what counts is the distance from one step to the next. Medians, µs.\n\n"
         + table(["stage", *kernels, "step to step"], lines)
         + "\n![Kernels of some decode steps: naive, paged ordered, paged shuffled](images/timeline.svg)\n\n"
         "`pagefault bench --model llama3-8b --profile timeline.json` writes the timeline, for Perfetto; `python -m "
