@@ -47,7 +47,16 @@ def section(results: Path) -> str:
     rows = read_rows(results / "h200.csv")
     found = {(row["case"], row["implementation"]): row for row in rows}
     timeline = _timeline(read_rows(results / "timeline.csv"))
-    parts = (_caveats(rows), _stage_3(found), timeline, _sweeps(found), _rivals(found), _block_sizes(found))
+    tried = _tried(read_rows(results / "h200-tune.csv"))
+    parts = (
+        _caveats(rows),
+        _stage_3(found),
+        timeline,
+        _sweeps(found),
+        _rivals(found),
+        _block_sizes(found),
+        tried,
+    )
     return "\n".join(parts)
 
 
@@ -160,6 +169,39 @@ def _block_sizes(found: Found) -> str:
     )
 
 
+def _tried(rows: list[Row]) -> str:
+    """The best of each kind of configuration, from the two hand searches."""
+
+    def best(run: str, case: str, kind: str, claimed: bool = False) -> str:
+        ratios = [
+            float(row["ratio"])
+            for row in rows
+            if (row["run"], row["case"], row["configuration"].split()[0]) == (run, case, kind)
+            and (" in " in row["configuration"] and " in 0 " not in row["configuration"]) == claimed
+        ]
+        return f"{max(ratios):.3f}" if ratios else "–"
+
+    lines = []
+    for case in dict.fromkeys(row["case"] for row in rows):
+        mine = [row for row in rows if row["case"] == case and row["run"] == "1"]
+        worst = min(float(row["ratio"]) for row in mine)
+        claimed = [best("2", case, kind, claimed=True) for kind in ("heads", "head")]
+        tail = max((ratio for ratio in claimed if ratio != "–"), default="–")
+        lines.append([_shown(case), best("1", case, "heads"), best("1", case, "head"), f"{worst:.3f}", tail])
+    return (
+        "### What was tried\n\n"
+        "Floor over time of the best configuration of each kind in two hand searches, before `attention.choose` was "
+        "written: several KV heads a program, one, the worst that was right, and (second search) the best with the "
+        "last part of the work claimed in small pieces by whoever is free. Rows: `benchmarks/results/h200-tune.csv`, made "
+        "by `python -m benchmarks.tune_decode`.\n\n"
+        + table(["case", "several heads", "one head", "worst", "tail claimed"], lines)
+    )
+
+
+def _shown(case: str) -> str:
+    return re.sub(r"(\d)x(\d)", r"\1 × \2", case, count=1)
+
+
 def _median(found: Found, case: str, implementation: str) -> float:
     return float(found[case, implementation]["p50"])
 
@@ -168,7 +210,7 @@ def _table_of(cases: list[str], found: Found) -> str:
     lines = []
     for case in cases:
         floor = float(found[case, "floor"]["p50"])
-        cells = [re.sub(r"(\d)x(\d)", r"\1 × \2", case, count=1), f"{floor:.1f}"]
+        cells = [_shown(case), f"{floor:.1f}"]
         for name in ("pagefault", *RIVALS):
             row = found.get((case, name))
             bold = "**" if name == "pagefault" else ""
