@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from pagefault.paging.arrays import Frames, Keys
 
 
@@ -87,10 +89,10 @@ class EventHub:
         """Queues an event until `flush`."""
         self._pending.append(event)
 
-    def removed(self, keys: list[bytes]) -> None:
-        """Queues `BlockRemoved` for these keys, where anyone listens."""
-        if self._listeners and keys:
-            self._pending.append(BlockRemoved(keys_from_bytes(keys)))
+    def removed(self, keys: npt.NDArray[np.void]) -> None:
+        """Queues `BlockRemoved` for these keys (16 bytes each, [n]), where anyone listens."""
+        if self._listeners and keys.size:
+            self._pending.append(BlockRemoved(keys.view(np.uint64).reshape(-1, 2)))
 
     def flush(self) -> None:
         """Delivers what is queued, in order, to every listener."""

@@ -15,11 +15,26 @@ import numpy as np
 from pagefault.paging.arrays import rank_among_equals
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from pagefault.paging.arrays import Frames, Ints, Mask
+
+    RawKeys = npt.NDArray[np.void]
+
+
+_KEY = np.dtype("V16")
+
+
+def _raw(keys: list[bytes]) -> RawKeys:
+    return np.frombuffer(b"".join(keys), _KEY)
 
 
 class PrefixIndex:
     """Key → frame as a dictionary; the cached frames as a log in eviction order.
+
+    A frame's own key is the truth. Forgetting clears that alone, in one array operation; the dictionary's entry goes
+    stale, is overwritten when the key comes again, and goes away when there are more stale entries than frames:
+    amortized O(1) a key.
 
     The log is append-only: `append` writes frames at its end and notes each one's place; `remove` only
     forgets the place. An entry counts when its frame's place says so; the others are skipped, and
@@ -40,19 +55,28 @@ class PrefixIndex:
     def reset(self) -> None:
         """Forgets everything."""
         self.published: Mask = np.zeros(self._capacity, np.bool_)
-        self._frame_of: dict[bytes, int] = {}
-        self._key_of = np.full(self._capacity, None, object)
+        self._frame_of: dict[bytes, int] = {}  # with stale entries: `lookup` and `publish` ask the frame
+        self._live_keys = 0
+        # As raw bytes: to touch thousands of Python objects scattered over the heap costs more than all the rest.
+        self._key_of = np.zeros(self._capacity, _KEY)
         self._log = np.zeros(2 * self._capacity, np.int32)
         self._place: Ints = np.full(self._capacity, -1, np.int64)
         self._head = self._tail = 0
 
     def __len__(self) -> int:
-        return len(self._frame_of)
+        return self._live_keys
 
     def lookup(self, keys: list[bytes]) -> Frames:
         """Frames of the leading keys that are known, int32, up to the first that is not."""
         # iter(f, None) calls f until it returns None: here, dict.get on key after key, all in C.
-        return np.fromiter(iter(map(self._frame_of.get, keys).__next__, None), np.int32)
+        frames = np.fromiter(iter(map(self._frame_of.get, keys).__next__, None), np.int32)
+        if frames.size:
+            stale = (~self.published[frames] | (self._key_of[frames] != _raw(keys[: frames.size]))).nonzero()[
+                0
+            ]
+            if stale.size:
+                return frames[: stale[0]]
+        return frames
 
     def publish(self, keys: list[bytes], frames: Frames) -> Mask:
         """Makes frames known by keys.
@@ -74,26 +98,34 @@ class PrefixIndex:
         if at.size < frames.size:
             keys, frames = [keys[i] for i in at.tolist()], frames[at]
             numbers = frames.tolist()
-        boxed = np.fromiter(keys, object, len(keys))
-        before = len(self._frame_of)
+        raw = _raw(keys)
         owners = list(map(self._frame_of.setdefault, keys, numbers))
-        if len(self._frame_of) - before < len(keys):
+        if owners != numbers:  # a stale entry, or another frame has the key
             own = np.array(owners, np.int32) == frames
+            self._key_of[frames[own]] = raw[own]
+            self.published[frames[own]] = True
+            for i in (~own).nonzero()[0].tolist():
+                own[i] = not self._has(self._frame_of[keys[i]], raw[i])
+                if own[i]:
+                    self._frame_of[keys[i]] = numbers[i]
+                    self._key_of[numbers[i]] = raw[i]
+                    self.published[numbers[i]] = True
             new[at[~own]] = False
-            frames, boxed = frames[own], boxed[own]
-        self._key_of[frames] = boxed
+            frames, raw = frames[own], raw[own]
+        self._key_of[frames] = raw
         self.published[frames] = True
+        self._live_keys += frames.size
         return new
 
-    def forget(self, frames: Frames) -> list[bytes]:
-        """Forgets the keys of those frames that have one; returns these keys."""
+    def forget(self, frames: Frames) -> RawKeys:
+        """Forgets the keys of those frames that have one; returns these keys, 16 bytes each, [n]."""
         frames = frames[self.published[frames]]
-        keys: list[bytes] = self._key_of[frames].tolist()
-        for key in keys:
-            del self._frame_of[key]
-        self._key_of[frames] = None
         self.published[frames] = False
-        return keys
+        self._live_keys -= frames.size
+        if len(self._frame_of) > self._live_keys + self._capacity:
+            live = self.published.nonzero()[0]
+            self._frame_of = dict(zip(self._key_of[live].tolist(), live.tolist(), strict=True))
+        return self._key_of[frames]
 
     def append(self, frames: Frames) -> None:
         """Frames nobody references any more: the first of them is evicted first, all after those before."""
@@ -130,13 +162,15 @@ class PrefixIndex:
         return self._log[self._head : self._tail][self._live(self._head, self._tail)]
 
     def known(self) -> dict[bytes, int]:
-        """Key → frame; a copy."""
-        return dict(self._frame_of)
+        """Key → frame, without stale entries; a copy."""
+        frames = np.fromiter(self._frame_of.values(), np.int64, len(self._frame_of))
+        live = self.published[frames] & (self._key_of[frames] == _raw(list(self._frame_of)))
+        return {
+            key: frame for (key, frame), so in zip(self._frame_of.items(), live.tolist(), strict=True) if so
+        }
 
-    def key_of(self, frame: int) -> bytes | None:
-        """The key a frame is known by."""
-        key: bytes | None = self._key_of[frame]
-        return key
+    def _has(self, frame: int, key: np.void) -> bool:
+        return bool(self.published[frame]) and bool(self._key_of[frame] == key)
 
     def _live(self, start: int, stop: int) -> Mask:
         live: Mask = self._place[self._log[start:stop]] == np.arange(start, stop)
