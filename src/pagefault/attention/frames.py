@@ -168,11 +168,7 @@ def _copy(
         torch_path.copy_rows(source, target, source_rows, target_rows)
         return
     frame_bytes = source[0].numel() * source.element_size()
-    word = next(
-        word
-        for word in (torch.int64, torch.int32, torch.int16, torch.uint8)
-        if frame_bytes % word.itemsize == 0
-    )
+    word = next(word for word in WORDS if frame_bytes % word.itemsize == 0)
     words = frame_bytes // word.itemsize
     chunk = min(COPY_WORDS, next_power_of_2(words))
     backends.kernel_module("copy").copy_rows[(count, -(-words // chunk))](
