@@ -73,9 +73,20 @@ def test_files_that_are_not_such_say_what_is_missing(tmp_path: Path) -> None:
         activation_options(str(path))
     with pytest.raises(InputError, match=r"has no layers.2.q; expected what scripts/export_kv.py writes"):
         activation_options(write(path, tensors(), layers="3"))
+    for name, value in (("layers", "two"), ("layers", "0"), ("scale", "nan"), ("scale", "-1")):
+        with pytest.raises(InputError, match=f"metadata '{name}' is '{value}'; expected a number above 0"):
+            activation_options(write(path, tensors(), **{name: value}))
     made = tensors()
     made["layers.1.v"] = made["layers.1.v"][:30]
     with pytest.raises(
         InputError, match=r"layers.1.v is float32 \[30, 2, 64\]; expected float32 \[40, 2, 64\]"
+    ):
+        activation_options(write(path, made))
+    made = {name: part[:30] if name.endswith("q") else part for name, part in tensors().items()}
+    with pytest.raises(InputError, match=r"q is \[30, 6, 64\] and k \[40, 2, 64\]; expected as many tokens"):
+        activation_options(write(path, made))
+    made = tensors() | {"layers.0.q": tensors()["layers.0.q"][:, :, 0]}
+    with pytest.raises(
+        InputError, match=r"layers.0.q is float32 \[40, 6\]; expected float32 \[tokens, heads"
     ):
         activation_options(write(path, made))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,13 @@ from pagefault.bench.problem import Tokens
 from pagefault.errors import InputError, MissingExtra
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pagefault.bench.setup import BenchSetup
+
+_WRITTEN = (
+    "what scripts/export_kv.py writes: layers.I.q, .k and .v of every layer I, and their number and scale"
+)
 
 
 def activation_options(path: str) -> dict[str, Any]:
@@ -75,23 +82,40 @@ def _read(path: str) -> tuple[dict[str, np.ndarray[Any, np.dtype[np.float32]]], 
             tensors = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118 - not a dict
     except SafetensorError as error:
         raise InputError(f"{path} is not a safetensors file: {error}") from error
-    layers = int(metadata.get("layers", 0))
-    missing = [f"metadata {name!r}" for name in ("layers", "scale") if name not in metadata]
-    missing += [
-        name for layer in range(layers) for part in "qkv" if (name := f"layers.{layer}.{part}") not in tensors
-    ]
-    if missing or not layers:
-        raise InputError(
-            f"{path} has no {missing[0] if missing else 'layers'}; expected what scripts/export_kv.py writes: "
-            "layers.I.q, .k and .v of every layer I"
-        )
-    first_q, first_k = tensors["layers.0.q"], tensors["layers.0.k"]
-    for layer in range(layers):
-        for part, right in (("q", first_q), ("k", first_k), ("v", first_k)):
-            found = tensors[f"layers.{layer}.{part}"]
-            if found.shape != right.shape or found.ndim != 3 or found.dtype != np.float32:
-                raise InputError(
-                    f"{path}: layers.{layer}.{part} is {found.dtype} {list(found.shape)}; expected float32 "
-                    f"{list(right.shape)} like layer 0: [tokens, heads, head_dim]"
-                )
+    _check(path, tensors, metadata)
     return tensors, metadata
+
+
+def _check(
+    path: str, tensors: dict[str, np.ndarray[Any, np.dtype[np.float32]]], metadata: dict[str, str]
+) -> None:
+    layers = int(_positive(path, metadata, "layers", int))
+    _positive(path, metadata, "scale", float)
+    for name in (f"layers.{layer}.{part}" for layer in range(layers) for part in "qkv"):
+        if name not in tensors:
+            raise InputError(f"{path} has no {name}; expected {_WRITTEN}")
+        found = tensors[name]
+        right = tensors.get("layers.0.q" if name.endswith("q") else "layers.0.k", found)
+        if found.shape != right.shape or found.ndim != 3 or 0 in found.shape or found.dtype != np.float32:
+            shape = "[tokens, heads, head_dim]"
+            if found is not right:
+                shape = f"{list(right.shape)} like layer 0: {shape}"
+            raise InputError(f"{path}: {name} is {found.dtype} {list(found.shape)}; expected float32 {shape}")
+    q, k = tensors["layers.0.q"].shape, tensors["layers.0.k"].shape
+    if (q[0], q[2]) != (k[0], k[2]) or q[1] % k[1]:
+        raise InputError(
+            f"{path}: q is {list(q)} and k {list(k)}; expected as many tokens, one head_dim, and q's heads a "
+            "multiple of k's"
+        )
+
+
+def _positive(path: str, metadata: dict[str, str], name: str, kind: Callable[[str], float]) -> float:
+    if name not in metadata:
+        raise InputError(f"{path} has no metadata {name!r}; expected {_WRITTEN}")
+    try:
+        value = kind(metadata[name])
+    except ValueError:
+        value = 0
+    if not 0 < value < math.inf:
+        raise InputError(f"{path}: metadata {name!r} is {metadata[name]!r}; expected a number above 0")
+    return value
