@@ -50,9 +50,8 @@ def section(results: Path) -> str:
         _classic(rows),
         _roadmap([row for row in rows if row["table"] == "roadmap"]),
     ]
-    recorded = results / "real-server.csv"
-    if recorded.exists():
-        parts.append(_real_server(read_rows(recorded)))
+    parts.append(_real_server(read_rows(results / "real-server.csv")))
+    parts.append(_replay(read_rows(results / "replay.csv")))
     return "\n".join(parts)
 
 
@@ -154,6 +153,49 @@ def _real_server(rows: list[Row]) -> str:
         + "\n![Running sequences and KV usage over time, measured and simulated](images/real-server.svg)\n\n"
         "Made by `python -m benchmarks.real_server FOLDER --csv benchmarks/results/real-server.csv --plot "
         "docs/images/real-server.svg`.\n"
+    )
+
+
+def _replay(rows: list[Row]) -> str:
+    replays = [row for row in rows if row["requests"]]
+    lines = [
+        [
+            row["what"],
+            f"{int(row['requests']):,}",
+            f"{float(row['end_s']):,.0f} s",
+            f"{float(row['ttft_p50_s']):.2f}, {float(row['ttft_p99_s']):.2f} s",
+            f"{float(row['tpot_p50_ms']):.1f} ms",
+            f"{100 * float(row['kv_usage']):.1f}%",
+            f"{100 * float(row['hit_rate']):.1f}%",
+            row["preemptions"],
+            f"{int(row['steps']):,}",
+            f"{float(row['seconds']):.0f} s",
+            f"{int(row['steps']) / float(row['seconds']):,.0f}",
+        ]
+        for row in replays
+    ]
+    headings = [
+        "trace",
+        "requests",
+        "simulated",
+        "TTFT p50, p99",
+        "TPOT p50",
+        "KV usage",
+        "hit rate",
+        "preempted",
+    ]
+    headings += ["steps", "took", "steps/s"]
+    steps = [row for row in rows if row["what"] == "decode step"]
+    batches = [f"{int(row['batch']):,}" for row in steps]
+    return (
+        "### Real traffic, and what simulating it takes\n\n"
+        "Two public traces on one H200 with Llama-3.1-8B, default settings. *Took* is the whole command on one core of "
+        "a shared machine, start-up and reading included.\n\n"
+        + table(headings, lines)
+        + "\nA decode step, planned and committed, by the sequences that decode in it: a loop over arrays, so it grows "
+        "far slower than the batch.\n\n"
+        + table(["sequences", *batches], [["µs a step", *(f"{float(row['step_us']):.0f}" for row in steps)]])
+        + "\n`python -m benchmarks.replay FOLDER --csv benchmarks/results/replay.csv`, with the folder of the traces.\n"
     )
 
 
