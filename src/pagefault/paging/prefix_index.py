@@ -33,7 +33,7 @@ class PrefixIndex:
     """Key → frame as a dictionary; the cached frames as a log in eviction order.
 
     A frame's own key is the truth. Forgetting clears that alone, in one array operation; the dictionary's entry goes
-    stale, is overwritten when the key comes again, and goes away when there are twice as many stale entries as frames:
+    stale, is overwritten when the key comes again, and goes away when there are more stale entries than frames:
     amortized O(1) a key.
 
     The log is append-only: `append` writes frames at its end and notes each one's place; `remove` only
@@ -122,7 +122,7 @@ class PrefixIndex:
         frames = frames[self.published[frames]]
         self.published[frames] = False
         self._live_keys -= frames.size
-        if len(self._frame_of) > self._live_keys + 2 * self._capacity:
+        if len(self._frame_of) > self._live_keys + self._capacity:
             live = self.published.nonzero()[0]
             self._frame_of = dict(zip(self._key_of[live].tolist(), live.tolist(), strict=True))
         return self._key_of[frames]
