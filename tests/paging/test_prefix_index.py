@@ -48,6 +48,10 @@ def test_a_forgotten_key_is_not_found_and_can_come_again_anywhere() -> None:
     assert index.known() == dict(zip(keys("abcx"), (0, 4, 2, 1), strict=True))
     index.forget(frames(4))
     assert index.publish(keys("b"), frames(4)).tolist() == [True]  # where it was before
+    index.forget(frames(4))
+    assert index.publish(keys("bb"), frames(6, 4)).tolist() == [True, False]  # the first of two gets it
+    index.forget(frames(6))
+    index.publish(keys("b"), frames(4))
     assert index.lookup(keys("ab")).tolist() == [0, 4]
 
 

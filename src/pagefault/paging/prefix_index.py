@@ -100,21 +100,20 @@ class PrefixIndex:
             numbers = frames.tolist()
         raw = _raw(keys)
         owners = list(map(self._frame_of.setdefault, keys, numbers))
-        if owners != numbers:  # a stale entry, or another frame has the key
-            own = np.array(owners, np.int32) == frames
-            self._key_of[frames[own]] = raw[own]
-            self.published[frames[own]] = True
-            for i in (~own).nonzero()[0].tolist():
-                own[i] = not self._has(self._frame_of[keys[i]], raw[i])
-                if own[i]:
-                    self._frame_of[keys[i]] = numbers[i]
-                    self._key_of[numbers[i]] = raw[i]
-                    self.published[numbers[i]] = True
-            new[at[~own]] = False
-            frames, raw = frames[own], raw[own]
-        self._key_of[frames] = raw
-        self.published[frames] = True
-        self._live_keys += frames.size
+        if owners == numbers:
+            self._key_of[frames] = raw
+            self.published[frames] = True
+            self._live_keys += frames.size
+            return new
+        # Some entry is stale, or another frame has the key. In order, so that the first of two frames gets it.
+        for i, (key, frame) in enumerate(zip(keys, numbers, strict=True)):
+            if self._has(self._frame_of[key], raw[i]):
+                new[at[i]] = False
+                continue
+            self._frame_of[key] = frame
+            self._key_of[frame] = raw[i]
+            self.published[frame] = True
+            self._live_keys += 1
         return new
 
     def forget(self, frames: Frames) -> RawKeys:
