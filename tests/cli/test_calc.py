@@ -312,7 +312,7 @@ def test_real_traces(name: str, requests: int) -> None:
         ("MODEL --weights-gib 8", "--weights-gib is about a GPU's memory; give --gpu NAME"),
         ("MODEL --overhead-gib 8", "--overhead-gib is about a GPU's memory; give --gpu NAME"),
         ("MODEL --budget-gb 0", "budget is 0 bytes"),
-        ("MODEL --budget-gb -1", "--budget-gb is -1, expected a size above 0"),
+        ("MODEL --budget-gb -1", "--budget-gb is -1, expected a positive number"),
         ("MODEL --budget-gb nan", "--budget-gb is nan, expected"),
         ("MODEL --budget-gb inf", "--budget-gb is inf, expected"),
         (
@@ -328,7 +328,7 @@ def test_real_traces(name: str, requests: int) -> None:
         ("MODEL --gpu h100 --weights-gib 8 --gpu-memory-utilization 90", "utilization is 90, expected"),
         ("MODEL --gpu h100 --weights-gib 100", "custom is larger than 1 × NVIDIA H100"),
         ("MODEL --gpu h100 --weights-gib 100", "--tp 2 would fit"),
-        ("MODEL --gpu h100 --weights-gib -1", "--weights-gib is -1, expected a size above 0"),
+        ("MODEL --gpu h100 --weights-gib -1", "--weights-gib is -1, expected a positive number"),
         ("MODEL --tp 3", "tensor parallelism of 3 does not divide"),
         ("MODEL --tp 0", "tensor parallelism is 0"),
     ],

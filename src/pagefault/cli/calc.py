@@ -17,6 +17,7 @@ from pagefault.cli.calc_inputs import (
     LengthOptions,
     ModelOptions,
 )
+from pagefault.cli.sim_options import given_only
 from pagefault.errors import InputError
 
 if TYPE_CHECKING:
@@ -186,11 +187,11 @@ def calc(
     4096 blocks. With --model: bytes a token; with --budget-gb or --gpu as well:
     how many sequences fit. With --sim: the serving experiment on that pool.
     """
-    given = {name: value for name, value in locals().items() if value not in (None, False, "auto")}
+    given = given_only({**locals(), "kv_dtype": None if kv_dtype == "auto" else kv_dtype})
     if _is_experiment(given):
         from pagefault.cli import sim_classic
 
-        sim_classic.run({**given, "as_json": as_json})
+        sim_classic.run(given)
         return
     from pagefault.cli.calc_json import sizing_json
     from pagefault.cli.calc_view import show_text

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pagefault.cli.amounts import GB, GIB, optional_whole, whole
 from pagefault.errors import InputError
 
 if TYPE_CHECKING:
@@ -14,9 +14,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pagefault.capacity import CacheLayout, KVDtype, MemoryBudget, ModelShape
-
-GB = 10**9
-GIB = 2**30
 
 SEQS = 32
 SEED = 42
@@ -242,7 +239,7 @@ def read_budget(options: BudgetOptions, model: Model | None, block_size: int) ->
 
     where = "a GPU" if model.tp > 1 else ""
     if options.budget_gb is not None:
-        size = _size(options.budget_gb, "--budget-gb", GB)
+        size = whole(options.budget_gb, "--budget-gb", GB)
         return given_budget(size, f"--budget-gb {options.budget_gb:g} {where}".rstrip())
     if options.pool_blocks is not None:
         return _pool_budget(options.pool_blocks, model, block_size)
@@ -253,8 +250,8 @@ def read_budget(options: BudgetOptions, model: Model | None, block_size: int) ->
         model.shape,
         utilization=DEFAULT_UTILIZATION if options.utilization is None else options.utilization,
         tp=model.tp,
-        weights_bytes=_optional_size(options.weights_gib, "--weights-gib", GIB),
-        overhead_bytes=_optional_size(options.overhead_gib, "--overhead-gib", GIB),
+        weights_bytes=optional_whole(options.weights_gib, "--weights-gib", GIB),
+        overhead_bytes=optional_whole(options.overhead_gib, "--overhead-gib", GIB),
     )
 
 
@@ -287,14 +284,3 @@ def _pool_budget(pool_blocks: int, model: Model, block_size: int) -> MemoryBudge
         )
     block = block_size * model.layout.bytes_per_token
     return given_budget(pool_blocks * block, f"--pool-blocks: {pool_blocks:,} blocks × {block:,} B")
-
-
-def _size(value: float, flag: str, unit: int) -> int:
-    """Bytes of a size that was given in some unit."""
-    if not math.isfinite(value) or value < 0:
-        raise InputError(f"{flag} is {value:g}, expected a size above 0")
-    return round(value * unit)
-
-
-def _optional_size(value: float | None, flag: str, unit: int) -> int | None:
-    return None if value is None else _size(value, flag, unit)

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from pagefault.cli.sim_options import given_only
+
 _CLASSIC, _TRAFFIC, _SERVER, _SCHEDULER, _OUT = (
     "Classic experiment",
     "Traffic",
@@ -63,9 +65,12 @@ def sim(
     ] = None,
     block_size: Annotated[int | None, _option("Tokens a block.", _SERVER, "16")] = None,
     host_blocks: Annotated[int | None, _option("Blocks of the host pool, for swap.", _SERVER)] = None,
-    prefix_caching: Annotated[
-        bool, typer.Option("--prefix-caching/--no-prefix-caching", rich_help_panel=_SERVER)
-    ] = True,
+    no_prefix_caching: Annotated[
+        bool,
+        typer.Option(
+            "--no-prefix-caching", help="Forget blocks with their sequence.", rich_help_panel=_SERVER
+        ),
+    ] = False,
     cost_table: Annotated[str | None, _option("Measured step times, CSV: tokens,step_us.", _SERVER)] = None,
     bandwidth_efficiency: Annotated[float | None, _option("Share of peak bandwidth.", _SERVER, "0.9")] = None,
     compute_efficiency: Annotated[float | None, _option("Share of peak FLOP/s.", _SERVER, "0.8")] = None,
@@ -73,7 +78,7 @@ def sim(
     sequence_us: Annotated[float | None, _option("Cost a sequence and step.", _SERVER, "10")] = None,
     watermark: Annotated[
         float | None, _option("Share of the pool admission leaves free.", _SCHEDULER, "0.05, 0.01")
-    ] = (None),
+    ] = None,
     admission: Annotated[str | None, _option("naive, max_output, watermark or estimate.", _SCHEDULER)] = None,
     victim: Annotated[
         str | None,
@@ -94,7 +99,7 @@ def sim(
     ] = False,
 ) -> None:
     """Simulate the classic experiment, or with --trace real traffic on a GPU."""
-    given = {name: value for name, value in locals().items() if value is not None}
+    given = given_only(locals())
     if trace is None:
         from pagefault.cli import sim_classic
 

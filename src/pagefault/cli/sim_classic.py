@@ -6,8 +6,8 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from pagefault.cli.console import emit_json, note, percent, progress, say, table
-from pagefault.cli.sim_options import TRAFFIC_ONLY, picked, refuse
-from pagefault.errors import InputError
+from pagefault.cli.sim_options import TRAFFIC_ONLY, host_blocks, picked, refuse
+from pagefault.errors import InputError, PageFaultError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,9 +23,8 @@ BASE_SEEDS = (42, *range(1, 1000))
 def run(given: Mapping[str, Any]) -> None:
     """Run the experiment that the options describe and print it."""
     refuse(given, TRAFFIC_ONLY, "belongs to real traffic; give --trace FILE with it")
-    refuse(given, ("find_limit", "skip_bad", "events"), "belongs to real traffic; give --trace FILE with it")
     outcomes = experiment(given)
-    if given["as_json"]:
+    if "as_json" in given:
         emit_json(as_json(outcomes))
     else:
         show(outcomes, given)
@@ -37,8 +36,7 @@ def experiment(given: Mapping[str, Any]) -> list[list[ClassicOutcome]]:
     Raises:
         InputError: An option is out of range, or two do not go together.
     """
-    setups = _setups(given)
-    return [_run_all(setups, seed) for seed in _seeds(given)]
+    return _run_all([_setups(given, seed) for seed in _seeds(given)])
 
 
 def as_json(outcomes: Sequence[Sequence[ClassicOutcome]]) -> dict[str, Any]:
@@ -66,8 +64,9 @@ def show(outcomes: Sequence[Sequence[ClassicOutcome]], given: Mapping[str, Any])
     columns = ["", "× naive", "± ", "ticks"] if several else ["", "× naive", "ticks"]
     columns += ["preempted", "decoding", "live", "wait ms", "lost"]
     rows = [_row(outcomes, index, several) for index in range(len(outcomes[0]))]
-    best = max(range(len(rows)), key=lambda index: _ratios(outcomes, index)[0])
-    rows[best][0] += " *" if len(rows) > 3 else ""
+    if "sweep" in given:
+        best = max(range(len(rows)), key=lambda index: _ratios(outcomes, index)[0])
+        rows[best][0] += " *"
     table(None, columns, rows)
     say(
         "× naive     throughput over the naive cache's" + (", mean and standard deviation" if several else "")
@@ -76,7 +75,7 @@ def show(outcomes: Sequence[Sequence[ClassicOutcome]], given: Mapping[str, Any])
     say("decoding    sequences that gained a token in a tick; live: that held frames; means")
     say(f"wait ms     mean time in line, at {setup.tick_ns / 1000:g} µs a tick")
     say("lost        share of the output tokens that restarts threw away")
-    if len(rows) > 3:
+    if "sweep" in given:
         say("*           the best of them")
     if given.get("victim") or given.get("preempt"):
         say(f"victims     {setup_of(outcomes).victim}, preempted by {setup_of(outcomes).preempt}")
@@ -87,7 +86,7 @@ def setup_of(outcomes: Sequence[Sequence[ClassicOutcome]]) -> ClassicSetup:
     return outcomes[0][-1].setup
 
 
-def _setups(given: Mapping[str, Any]) -> list[ClassicSetup]:
+def _setups(given: Mapping[str, Any], seed: int) -> list[ClassicSetup]:
     from pagefault.sim import ClassicSetup
 
     tick_us = given.get("tick_us", DEFAULT_TICK_US)
@@ -106,27 +105,18 @@ def _setups(given: Mapping[str, Any]) -> list[ClassicSetup]:
     sizes = picked(given, "jobs", "workers", "pool_blocks", "block_size", "max_len", "victim")
     base = ClassicSetup(
         **sizes,
+        seed=seed,
         preempt=preempt,
         tick_ns=round(tick_us * 1000),
-        host_blocks=_host_blocks(given, preempt, sizes.get("pool_blocks", 4096)),
+        host_blocks=host_blocks(given, sizes.get("pool_blocks", ClassicSetup.pool_blocks)),
     )
     paged = [replace(base, admission=admission, watermark=watermark) for watermark in _watermarks(given)]
     return [replace(base, admission="naive", victim="self", preempt="restart"), *paged]
 
 
-def _host_blocks(given: Mapping[str, Any], preempt: str, pool_blocks: int) -> int:
-    if "host_blocks" in given and preempt != "swap":
-        raise InputError("--host-blocks is for --preempt swap")
-    return int(given.get("host_blocks", pool_blocks)) if preempt == "swap" else 0
-
-
 def _watermarks(given: Mapping[str, Any]) -> list[float]:
     if "sweep" not in given:
-        return (
-            [0.0, given["watermark"]]
-            if given.get("watermark", DEFAULT_WATERMARK) and "watermark" in given
-            else ([0.0] if "watermark" in given else [0.0, DEFAULT_WATERMARK])
-        )
+        return list(dict.fromkeys((0.0, given.get("watermark", DEFAULT_WATERMARK))))
     if "watermark" in given:
         raise InputError("--watermark is one value and --sweep many; give one of them")
     name, _, values = given["sweep"].partition("=")
@@ -149,18 +139,39 @@ def _seeds(given: Mapping[str, Any]) -> list[int]:
     return list(BASE_SEEDS[: given["seeds"]])
 
 
-def _run_all(setups: Sequence[ClassicSetup], seed: int) -> list[ClassicOutcome]:
+def _run_all(setups: Sequence[Sequence[ClassicSetup]]) -> list[list[ClassicOutcome]]:
     from pagefault.sim import run_classic
 
-    outcomes = []
-    with progress(f"seed {seed}") as update:
-        for number, setup in enumerate(setups):
-            update(number, len(setups), f"{setup.admission} {setup.watermark:g}")
-            outcome, _ = run_classic(replace(setup, seed=seed))
+    jobs = sum(setup.jobs for runs in setups for setup in runs)
+    done = 0
+    with progress("simulating") as update:
+
+        def run_one(setup: ClassicSetup) -> ClassicOutcome:
+            nonlocal done
+
+            def tell(ended: int, now_ns: int) -> None:
+                name = f"seed {setup.seed}, {_name(setup)}"
+                update(done + ended, jobs, f"{name}: {ended} jobs, {now_ns / 1e9:.1f} s simulated")
+
+            try:
+                outcome, _ = run_classic(setup, tell)
+            except PageFaultError as error:
+                raise PageFaultError(
+                    f"seed {setup.seed}, {_name(setup)}: {error} (--sweep watermark=0.05,0.1 leaves other runs out)"
+                ) from error
+            except KeyboardInterrupt:
+                note("interrupted: nothing is shown, a part of the experiment is no result")
+                raise
+            done += setup.jobs
             if outcome.leaked_frames:
                 note(f"{outcome.leaked_frames} frames leaked: a defect, please report it")
-            outcomes.append(outcome)
-    return outcomes
+            return outcome
+
+        return [[run_one(setup) for setup in runs] for runs in setups]
+
+
+def _name(setup: ClassicSetup) -> str:
+    return "naive" if setup.admission == "naive" else f"paged {100 * setup.watermark:g}%"
 
 
 def _ratios(outcomes: Sequence[Sequence[ClassicOutcome]], index: int) -> tuple[float, float]:
@@ -178,11 +189,10 @@ def _row(outcomes: Sequence[Sequence[ClassicOutcome]], index: int, several: bool
         return sum(float(getattr(run, name)) for run in runs) / len(runs)
 
     ratio, spread = _ratios(outcomes, index)
-    name = "naive" if setup.admission == "naive" else f"paged {100 * setup.watermark:g}%"
     wait = mean("admission_wait_ticks") * setup.tick_ns / 1e6
     counts = f"{mean('preemptions'):.0f} ({mean('preempted_decoding'):.0f})"
     return [
-        name,
+        _name(setup),
         f"{ratio:.2f}",
         *([f"{spread:.2f}"] if several else []),
         f"{mean('ticks'):,.0f}",

@@ -10,13 +10,18 @@ from pagefault.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+SWAPS = ("swap", "cheaper")
+"""Ways to preempt that need host memory."""
+
 CLASSIC_ONLY = ("jobs", "workers", "seed", "seeds", "max_len", "tick_us", "sweep")
 TRAFFIC_ONLY = (
+    "skip_bad",
     "requests",
     "scale",
     "slo_ttft",
     "slo_tpot",
     "slo_share",
+    "find_limit",
     "model",
     "gpu",
     "tp",
@@ -24,6 +29,7 @@ TRAFFIC_ONLY = (
     "gpu_memory_utilization",
     "weights_gib",
     "overhead_gib",
+    "no_prefix_caching",
     "cost_table",
     "bandwidth_efficiency",
     "compute_efficiency",
@@ -33,7 +39,13 @@ TRAFFIC_ONLY = (
     "max_num_seqs",
     "max_num_batched_tokens",
     "max_model_len",
+    "events",
 )
+
+
+def given_only(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that were given: neither None nor a switch left off. A 0 was given."""
+    return {name: value for name, value in options.items() if value is not None and value is not False}
 
 
 def refuse(given: Mapping[str, Any], names: Collection[str], why: str) -> None:
@@ -43,7 +55,7 @@ def refuse(given: Mapping[str, Any], names: Collection[str], why: str) -> None:
         InputError: Names the first of them and why.
     """
     for name in names:
-        if given.get(name) not in (None, False):
+        if name in given:
             raise InputError(f"--{name.replace('_', '-')} {why}")
 
 
@@ -52,12 +64,29 @@ def picked(given: Mapping[str, Any], *names: str) -> dict[str, Any]:
     return {name: given[name] for name in names if name in given}
 
 
+def host_blocks(given: Mapping[str, Any], default: int) -> int:
+    """Frames of the host pool: none, unless sequences are swapped out.
+
+    Raises:
+        InputError: Some were given that nothing would use, or none where they are needed.
+    """
+    if given.get("preempt") not in SWAPS:
+        refuse(given, ("host_blocks",), "is for --preempt swap or cheaper; give one of them with it")
+        return 0
+    blocks = int(given.get("host_blocks", default))
+    if blocks < 1:
+        raise InputError(f"--host-blocks is {blocks}; expected at least 1")
+    return blocks
+
+
 def check_writable(path: str) -> None:
     """Refuse a path that cannot be written before a long run, not after it.
 
+    A log is renamed into place when it is whole, so a device or a pipe would be replaced by a file.
+
     Raises:
-        InputError: Its folder does not exist, or it is a folder.
+        InputError: Its folder does not exist, or it is there and is no ordinary file.
     """
     target = Path(path)
-    if target.is_dir() or not target.parent.is_dir():
-        raise InputError(f"cannot write {path}: give a file in an existing folder")
+    if not target.parent.is_dir() or (target.exists() and not target.is_file()):
+        raise InputError(f"cannot write {path or 'a file without a name'}: give a file in an existing folder")

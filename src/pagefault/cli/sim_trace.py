@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from pagefault.cli.amounts import GIB, optional_whole, whole
 from pagefault.cli.console import atomic_file, emit_json, note, progress
-from pagefault.cli.sim_options import CLASSIC_ONLY, check_writable, picked, refuse
+from pagefault.cli.sim_options import CLASSIC_ONLY, check_writable, host_blocks, picked, refuse
 from pagefault.cli.sim_view import show_limit, show_run
 from pagefault.errors import InputError
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from pagefault.sim import CostModel, ServingSetup, ServingSummary, SimResult, Slo
     from pagefault.workload import Workload
 
-GIB = 2**30
 DEFAULT_WATERMARK = 0.01
 
 
@@ -52,17 +52,17 @@ def run(given: Mapping[str, Any]) -> None:
     server = _server(given)
     workload, about = _workload(given)
     _check_slo(server, workload)
-    if given["find_limit"]:
+    if "find_limit" in given:
         _find_limit(server, workload, given)
         return
-    scale = given.get("scale", 1.0)
+    about["scale"] = scale = given.get("scale", 1.0)
     result, summary = _replay(server, workload.scaled(scale), given.get("events"), about)
-    for request, reason in result.refused[:1]:
-        note(f"{len(result.refused):,} requests can never be served; the first is {request.id}: {reason}")
+    for _, reason in result.refused[:1]:
+        note(f"{len(result.refused):,} requests can never be served; the first: {reason}")
     if not result.complete:
         note(f"interrupted: the figures are those of the first {result.end_ns / 1e9:,.1f} simulated seconds")
-    if given["as_json"]:
-        emit_json({**about, "scale": scale, **_server_json(server), **asdict(summary)})
+    if "as_json" in given:
+        emit_json({**about, **_server_json(server), **asdict(summary)})
     else:
         show_run(server, scale, summary)
     if not result.complete:
@@ -75,7 +75,7 @@ def _workload(given: Mapping[str, Any]) -> tuple[Workload, dict[str, Any]]:
     with progress("reading") as update:
         found = read_trace(
             given["trace"],
-            skip_bad=given["skip_bad"],
+            skip_bad="skip_bad" in given,
             progress=lambda done, total, rows: update(done, total, f"{rows:,} requests"),
         )
     for text in found.notes:
@@ -97,7 +97,8 @@ def _server(given: Mapping[str, Any]) -> Server:
     from pagefault.sim import ServingSetup
     from pagefault.sim.costs import check_one_group
 
-    model, gpu, tp = load_model(given["model"]), find_gpu(given["gpu"]), given.get("tp", 1)
+    gpu, tp = find_gpu(given["gpu"]), given.get("tp", 1)
+    model = _weighing(load_model(given["model"]), given)
     check_one_group(model)
     dtype = find_dtype(given.get("kv_dtype") or model.dtype)
     block_size = given.get("block_size", 16)
@@ -107,12 +108,20 @@ def _server(given: Mapping[str, Any]) -> Server:
         config=_config(given, model, pool_blocks * block_size),
         pool_blocks=pool_blocks,
         block_size=block_size,
-        host_blocks=_host_blocks(given, pool_blocks),
-        prefix_caching=given["prefix_caching"],
+        host_blocks=host_blocks(given, pool_blocks),
+        prefix_caching="no_prefix_caching" not in given,
         make_cost=_cost(given, model, gpu, tp, dtype, block_size),
         slo=_slo(given),
     )
     return Server(model, gpu, tp, budget, setup)
+
+
+def _weighing(model: ModelShape, given: Mapping[str, Any]) -> ModelShape:
+    """The model with the weights that were given, which are what a step reads too: those of a quantized copy, say."""
+    size = optional_whole(given.get("weights_gib"), "--weights-gib", GIB)
+    if not size or model.weights is None:  # what weighs nothing is refused with the pool
+        return model
+    return replace(model, weights=replace(model.weights, bytes=size))
 
 
 def _pool(
@@ -129,14 +138,13 @@ def _pool(
         if given["pool_blocks"] < 1:
             raise InputError(f"--pool-blocks is {given['pool_blocks']}; expected at least 1")
         return None, given["pool_blocks"]
-    weights, overhead = given.get("weights_gib"), given.get("overhead_gib")
     budget = gpu_budget(
         gpu,
         model,
         **({"utilization": given["gpu_memory_utilization"]} if "gpu_memory_utilization" in given else {}),
         tp=tp,
-        weights_bytes=None if weights is None else round(weights * GIB),
-        overhead_bytes=None if overhead is None else round(overhead * GIB),
+        weights_bytes=optional_whole(given.get("weights_gib"), "--weights-gib", GIB),
+        overhead_bytes=optional_whole(given.get("overhead_gib"), "--overhead-gib", GIB),
     )
     block = block_size * bytes_per_token(model, dtype, tp)
     if budget.bytes < block:
@@ -144,13 +152,6 @@ def _pool(
             f"{budget.bytes:,} bytes are left for the cache, less than one block of {block:,}; see calc"
         )
     return budget, int(budget.bytes // block)
-
-
-def _host_blocks(given: Mapping[str, Any], pool_blocks: int) -> int:
-    swaps = given.get("preempt") in ("swap", "cheaper")
-    if "host_blocks" in given and not swaps:
-        raise InputError("--host-blocks is for --preempt swap or cheaper")
-    return int(given.get("host_blocks", pool_blocks)) if swaps else 0
 
 
 def _config(given: Mapping[str, Any], model: ModelShape, pool_tokens: int) -> Any:
@@ -169,14 +170,27 @@ def _cost(
 ) -> Callable[[], CostModel]:
     from pagefault.sim import Efficiency, RooflineCost, read_cost_table
 
-    if "cost_table" in given:
-        measured = read_cost_table(given["cost_table"])
-        return lambda: measured
     shares = {"bandwidth": "bandwidth_efficiency", "compute": "compute_efficiency"}
     times = {"step_ns": "step_us", "sequence_ns": "sequence_us"}
+    if "cost_table" in given:
+        refuse(
+            given,
+            (*shares.values(), *times.values()),
+            "is part of what --cost-table measured; give one of them",
+        )
+        if given.get("preempt") == "cheaper":
+            raise InputError(
+                "--preempt cheaper compares costs that --cost-table does not know; give swap or recompute"
+            )
+        measured = read_cost_table(given["cost_table"])
+        return lambda: measured
     efficiency = Efficiency(
         **{name: given[flag] for name, flag in shares.items() if flag in given},
-        **{name: round(given[flag] * 1000) for name, flag in times.items() if flag in given},
+        **{
+            name: whole(given[flag], "--" + flag.replace("_", "-"), 1000)
+            for name, flag in times.items()
+            if flag in given
+        },
     )
     RooflineCost(model, gpu, block_size, tp, dtype, efficiency)  # refuses now what it cannot cost
     return lambda: RooflineCost(model, gpu, block_size, tp, dtype, efficiency)
@@ -185,9 +199,11 @@ def _cost(
 def _slo(given: Mapping[str, Any]) -> Slo:
     from pagefault.sim import Slo
 
-    if given["find_limit"] and not ("slo_ttft" in given or "slo_tpot" in given):
-        raise InputError(
-            "--find-limit needs a promise to keep; give --slo-ttft or --slo-tpot, in milliseconds"
+    if "slo_ttft" not in given and "slo_tpot" not in given:
+        refuse(
+            given,
+            ("find_limit", "slo_share"),
+            "needs a promise to keep; give --slo-ttft or --slo-tpot, in milliseconds",
         )
     return Slo(
         ttft_s=given["slo_ttft"] / 1000 if "slo_ttft" in given else None,
@@ -201,7 +217,7 @@ def _check_slo(server: Server, workload: Workload) -> None:
 
     cost = server.setup.make_cost()
     if isinstance(cost, RooflineCost):
-        check_slo(server.setup.slo, cost, workload)
+        check_slo(server.setup.slo, cost, workload, server.setup.prefix_caching)
 
 
 def _replay(
@@ -218,12 +234,19 @@ def _replay(
                 update(ended, len(workload), f"{ended:,} requests, {now_ns / 1e9:,.0f} s simulated")
 
         if events is None:
-            return serve(workload, setup, progress=tell)
-        stream = stack.enter_context(atomic_file(events))
-        about = {**about, "model": server.model.name, "gpu": server.gpu.name, "tp": server.tp}
-        log = EventLog(stream.write, about, setup.config, setup.pool_blocks, setup.block_size)
-        result, summary = serve(workload, setup, progress=tell, listener=log.sequence, after_step=log.step)
-        log.end(result)
+            result, summary = serve(workload, setup, progress=tell)
+        else:
+            stream = stack.enter_context(atomic_file(events))
+            about = {**about, "model": server.model.name, "gpu": server.gpu.name, "tp": server.tp}
+            log = EventLog(stream.write, about, setup.config, setup.pool_blocks, setup.block_size)
+            result, summary = serve(
+                workload, setup, progress=tell, listener=log.sequence, after_step=log.step
+            )
+            log.end(result)
+        if len(result.refused) == len(workload):
+            raise InputError(
+                f"none of the {len(workload):,} requests can ever be served; the first: {result.refused[0][1]}"
+            )
         return result, summary
 
 
@@ -246,7 +269,7 @@ def _find_limit(server: Server, workload: Workload, given: Mapping[str, Any]) ->
         return summary
 
     scale, summary = find_limit(at, setup.slo)
-    if given["as_json"]:
+    if "as_json" in given:
         emit_json(
             {
                 "limit_scale": scale,

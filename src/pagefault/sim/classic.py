@@ -13,10 +13,15 @@ from pagefault.paging import Pager
 from pagefault.scheduling import Scheduler, SchedulerConfig
 from pagefault.sim.costs import ConstantCost
 from pagefault.sim.simulator import simulate
+from pagefault.sim.sizes import MOST_JOBS, check_sizes
 from pagefault.sim.sources import ClosedLoop
 from pagefault.workload import seeded_lengths
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
     from pagefault.scheduling.config import Admission, Preempt, Victim
     from pagefault.sim.recorder import SimResult
 
@@ -32,7 +37,8 @@ class ClassicSetup:
     """One run of the experiment. The defaults are the write-up's.
 
     Raises:
-        InputError: A size below 1, a pool smaller than one sequence, or what `SchedulerConfig` refuses.
+        InputError: A size below 1 or beyond what can be simulated, a pool smaller than one sequence, a job longer
+            than `max_len`, or what `SchedulerConfig` refuses.
 
     Attributes:
         jobs: Jobs in all.
@@ -66,6 +72,10 @@ class ClassicSetup:
         for name in ("jobs", "workers", "pool_blocks", "max_len"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name} is {getattr(self, name)}; expected at least 1")
+        if self.host_blocks < 0:
+            raise InputError(f"host_blocks is {self.host_blocks}; expected 0 or more")
+        if self.jobs > MOST_JOBS:
+            raise InputError(f"jobs is {self.jobs:,}; expected at most {MOST_JOBS:,}")
         check_block_size(self.block_size)
         _ = self.config  # refuses now what it cannot be
         pages = -(-self.max_len // self.block_size)
@@ -74,12 +84,28 @@ class ClassicSetup:
                 f"the pool of {self.pool_blocks} blocks is smaller than one sequence of max_len {self.max_len} tokens, "
                 f"{pages} blocks; give pool_blocks {pages} or more, or a smaller max_len"
             )
+        check_sizes(max(self.pool_blocks, self.host_blocks), self.at_once, pages)
+        longest = int(self.lengths().max())
+        if longest > self.max_len:
+            raise InputError(
+                f"the longest job of seed {self.seed} has {longest} tokens, more than max_len {self.max_len}; "
+                f"give at least {longest}"
+            )
+
+    @property
+    def at_once(self) -> int:
+        """Jobs in the system at once: there are never more than there are jobs."""
+        return min(self.workers, self.jobs)
+
+    def lengths(self) -> NDArray[np.int64]:
+        """Tokens of each job, prompt and output together, int64 [jobs]."""
+        return seeded_lengths(self.jobs, self.seed)
 
     @property
     def config(self) -> SchedulerConfig:
         """The scheduler's part of it."""
         return SchedulerConfig(
-            max_num_seqs=self.workers,
+            max_num_seqs=self.at_once,
             max_num_batched_tokens=NEVER_LIMITS,
             max_model_len=self.max_len,
             admission=self.admission,
@@ -123,36 +149,40 @@ class ClassicOutcome:
     leaked_frames: int
 
 
-def run_classic(setup: ClassicSetup) -> tuple[ClassicOutcome, SimResult]:
+def run_classic(
+    setup: ClassicSetup, progress: Callable[[int, int], None] | None = None
+) -> tuple[ClassicOutcome, SimResult]:
     """One run: DESIGN's tick loop, played by the same scheduler and pager as everything else.
 
     A prompt's KV is there at admission (``delivered``), waiting jobs are served before running ones in a tick, a
     sequence that stalls for the 49th tick in a row restarts at the back of the queue.
 
+    Args:
+        setup: Which run.
+        progress: See `simulate`.
+
     Raises:
-        InputError: A size is out of range, or a job is longer than `max_len`.
+        InputError: Swapping without host frames.
         PageFaultError: The jobs take each other's frames for ever.
+        KeyboardInterrupt: The run was interrupted: part of an experiment has no outcome.
     """
-    lengths = seeded_lengths(setup.jobs, setup.seed)
-    if lengths.max() > setup.max_len:
-        raise InputError(
-            f"the longest job of seed {setup.seed} has {lengths.max()} tokens, more than max_len {setup.max_len}; "
-            f"give at least {lengths.max()}"
-        )
+    lengths = setup.lengths()
     prompts = np.maximum(1, (PROMPT_SHARE * lengths).astype(np.int64))
     scheduler = Scheduler(
         setup.config,
         Pager(
             setup.pool_blocks,
             setup.block_size,
-            max_seqs=setup.workers,
+            max_seqs=setup.at_once,
             max_seq_len=setup.max_len,
             host_blocks=setup.host_blocks,
             prefix_caching=False,
         ),
     )
-    source = ClosedLoop(prompts, lengths - prompts, setup.workers)
-    result = simulate(scheduler, source, ConstantCost(setup.tick_ns))
+    source = ClosedLoop(prompts, lengths - prompts, setup.at_once)
+    result = simulate(scheduler, source, ConstantCost(setup.tick_ns), progress=progress)
+    if not result.complete:
+        raise KeyboardInterrupt
     return _outcome(setup, result), result
 
 

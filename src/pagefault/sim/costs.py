@@ -230,7 +230,7 @@ class TableCost:
         points = tuple(zip(self.tokens, self.step_ns_at, strict=True))
         if len(points) < 2 or any(a[0] >= b[0] for a, b in pairwise(points)):
             raise InputError("a cost table needs at least two rows with ascending numbers of tokens")
-        if points[0][0] < 0 or any(ns < 1 for _, ns in points) or self.kv_ns < 0:
+        if points[0][0] < 0 or any(ns < 1 for _, ns in points) or not 0 <= self.kv_ns < float("inf"):
             raise InputError(
                 "a cost table needs tokens of 0 or more, step times of at least 1 ns and kv_ns >= 0"
             )
@@ -238,11 +238,13 @@ class TableCost:
 
     def step_ns(self, plan: StepPlan) -> int:
         """See `simulator.CostModel`."""
-        right = min(max(bisect_left(self.tokens, plan.tokens), 1), len(self._points) - 1)
-        (x0, y0), (x1, y1) = self._points[right - 1], self._points[right]
-        step = y0 + (y1 - y0) * (plan.tokens - x0) / (x1 - x0)
         contexts = float(np.sum(plan.decode.starts)) + len(plan.decode)
-        return max(1, round(step + self.kv_ns * contexts))
+        return max(1, round(self._at(plan.tokens) + self.kv_ns * contexts))
+
+    def _at(self, tokens: int) -> float:
+        right = min(max(bisect_left(self.tokens, tokens), 1), len(self._points) - 1)
+        (x0, y0), (x1, y1) = self._points[right - 1], self._points[right]
+        return y0 + (y1 - y0) * (tokens - x0) / (x1 - x0)
 
 
 def check_one_group(model: ModelShape) -> None:
@@ -287,8 +289,11 @@ def read_cost_table(path: str) -> TableCost:
             else:
                 tokens.append(int(name))
                 steps.append(round(float(value) * 1000))
-        except ValueError:
+        except (ValueError, OverflowError):  # not a number, or infinite
             raise InputError(
                 f"{path}:{number}: expected two numbers, tokens,step_us; got {','.join(row)}"
             ) from None
-    return TableCost(tokens, steps, kv_ns)
+    try:
+        return TableCost(tokens, steps, kv_ns)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None

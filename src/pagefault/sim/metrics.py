@@ -36,9 +36,9 @@ class Slo:
     def __post_init__(self) -> None:
         for name in ("ttft_s", "tpot_s"):
             value = getattr(self, name)
-            if value is not None and not value > 0:
+            if value is not None and not 0 < value < float("inf"):
                 raise InputError(
-                    f"an SLO of {value} s for {name.removesuffix('_s').upper()}; expected more than 0"
+                    f"an SLO of {1e3 * value:g} ms for {name.removesuffix('_s').upper()}; expected a time above 0"
                 )
         if not 0 < self.share <= 1:
             raise InputError(f"the SLO share is {self.share}; expected 0 < share <= 1")

@@ -13,6 +13,7 @@ from pagefault.scheduling import Scheduler
 from pagefault.sim.costs import RooflineCost
 from pagefault.sim.metrics import ServingSummary, Slo, summarize_run
 from pagefault.sim.simulator import simulate
+from pagefault.sim.sizes import check_sizes
 from pagefault.sim.sources import OpenLoop
 
 if TYPE_CHECKING:
@@ -65,7 +66,8 @@ def serve(
         after_step: See `simulate`.
 
     Raises:
-        InputError: The workload is empty, or its first prompt is larger than the pool.
+        InputError: The workload is empty, its first prompt is larger than the pool, or the pool is beyond what can be
+            simulated.
     """
     if not len(workload):
         raise InputError("the workload has no requests; expected at least 1")
@@ -77,11 +79,13 @@ def serve(
         )
     swaps = setup.config.preempt in ("swap", "cheaper")
     rows = setup.config.max_num_seqs * (2 if swaps else 1)  # swapped-out sequences keep their rows
+    longest = min(setup.config.max_model_len, setup.pool_blocks * setup.block_size)
+    check_sizes(max(setup.pool_blocks, setup.host_blocks), rows, -(-longest // setup.block_size))
     pager = Pager(
         setup.pool_blocks,
         setup.block_size,
         max_seqs=rows,
-        max_seq_len=min(setup.config.max_model_len, setup.pool_blocks * setup.block_size),
+        max_seq_len=longest,
         host_blocks=setup.host_blocks if swaps else 0,
         prefix_caching=setup.prefix_caching,
     )
@@ -94,23 +98,36 @@ def serve(
     return result, summarize_run(result, setup.slo, share)
 
 
-def check_slo(slo: Slo, cost: RooflineCost, workload: Workload) -> None:
+def check_slo(slo: Slo, cost: RooflineCost, workload: Workload, prefix_caching: bool = True) -> None:
     """Refuse a promise that not even an empty server keeps.
+
+    Where prompts can be found in the cache (the workload has hashes), the least to compute of one is its last token.
+
+    Args:
+        slo: The promise.
+        cost: The server's.
+        workload: The requests.
+        prefix_caching: Whether the server keeps computed blocks.
 
     Raises:
         InputError: Names the SLO, the least that the hardware takes, and what to change.
     """
     shortest = int(np.min(workload.prompt_tokens))
-    ttft = cost.alone_ns(shortest) / 1e9
-    tpot = cost.alone_ns(1) / 1e9
-    for name, wanted, least, what in (
-        ("ttft", slo.ttft_s, ttft, f"the shortest prompt ({shortest:,} tokens) takes {ttft * 1e3:.1f} ms"),
-        ("tpot", slo.tpot_s, tpot, f"a sequence takes {tpot * 1e3:.1f} ms a token"),
+    if prefix_caching and workload.hash_ids is not None:
+        ttft_ns, who = cost.alone_ns(1), "a prompt found in the cache but for its last token"
+    else:
+        ttft_ns, who = cost.alone_ns(shortest), f"the shortest prompt ({shortest:,} tokens)"
+    for name, wanted, least_ns, what in (
+        ("ttft", slo.ttft_s, ttft_ns, who),
+        ("tpot", slo.tpot_s, cost.alone_ns(1), "one token of a sequence"),
     ):
-        if wanted is not None and wanted < least:
+        if wanted is not None and wanted * 1e9 < least_ns:
+            least_ms = (
+                np.ceil(least_ns / 1e4) / 100
+            )  # rounded up: whoever takes the advice is not refused again
             raise InputError(
-                f"nobody can meet an SLO of {wanted * 1e3:g} ms for {name.upper()}: on this GPU, alone, {what}; "
-                f"give --slo-{name} at least {least * 1e3:.0f} ms, or a faster GPU or a smaller model"
+                f"nobody can meet an SLO of {wanted * 1e3:g} ms for {name.upper()}: on this GPU, alone, {what} takes "
+                f"{least_ms:.2f} ms; give --slo-{name} at least that, or a faster GPU or a smaller model"
             )
 
 

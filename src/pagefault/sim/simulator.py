@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from pagefault.scheduling import Scheduler, SequenceRecord
     from pagefault.sim.sources import Source
 
-MAX_IDLE_STEPS = 100_000
-"""Steps in a row without one token after which a run is given up: no configuration needs as many."""
+GIVE_UP_AFTER = 20
+"""A run in which nobody is spared (restarts of the faulting sequence) is given up when no request has ended for so
+many times the steps that the longest one needs alone. Others always end: their head is never a victim."""
 
 
 class CostModel(Protocol):
@@ -51,8 +52,7 @@ def simulate(
         What happened. An interrupt (Ctrl-C) ends the run early and gives what there is, marked incomplete.
 
     Raises:
-        PageFaultError: No token was made for `MAX_IDLE_STEPS` steps although sequences run: the configuration
-            livelocks (only restarts can).
+        PageFaultError: Sequences take each other's frames for ever, see `GIVE_UP_AFTER`.
     """
     run = _Run(scheduler, source, cost, after_step)
     complete = False
@@ -83,7 +83,8 @@ class _Run:
         self._cost = cost
         self._after_step = after_step
         self._events = EventQueue()
-        self._idle_steps = 0
+        self._patience = GIVE_UP_AFTER * scheduler.config.max_model_len
+        self._last_end = 0  # the step in which a request ended last
         self.now_ns = 0
         self.ended = 0
         self._plan: StepPlan | None = None  # of the step that runs
@@ -127,6 +128,7 @@ class _Run:
         for sequence in self._scheduler.commit(StepResult(plan.step, self.now_ns)):
             assert sequence.state is State.FINISHED
             self.ended += 1
+            self._last_end = len(self.steps)
             self._expect(self._source.after_end(sequence.request, self.now_ns))
 
     def _start_step(self) -> None:
@@ -138,11 +140,11 @@ class _Run:
                     f"{self._scheduler.unfinished} sequences wait and nothing runs: a defect"
                 )
             return
-        self._idle_steps = 0 if plan.tokens else self._idle_steps + 1
-        if self._idle_steps > MAX_IDLE_STEPS:
+        if not self._scheduler.config.protects_head and len(self.steps) - self._last_end > self._patience:
             raise PageFaultError(
-                f"no token in {MAX_IDLE_STEPS} steps: sequences take each other's frames for ever; "
-                "use a watermark, preempt by recompute, or a larger pool"
+                f"no request has ended in the last {self._patience:,} steps, {self._scheduler.unfinished} wait or run: "
+                "they take each other's frames and start over; give a larger watermark or pool, fewer sequences at "
+                "once, or preempt by recompute"
             )
         duration = max(1, self._cost.step_ns(plan))
         ends_ns = self.now_ns + duration
