@@ -426,7 +426,7 @@ def test_it_takes_little_longer_than_its_libraries_take_to_load() -> None:
             best[name] = min(best[name], time.perf_counter() - start)
         if best["calc"] < 0.5:
             return
-    assert best["calc"] < 1.5 * best["bare"], best
+    assert best["calc"] < 2 * best["bare"], best
 
 
 def test_nothing_heavy_is_imported() -> None:
