@@ -26,10 +26,11 @@ ARROWS: dict[str, set[str]] = {
     "attention": {"kernels"},
     "cache": {"paging", "attention"},
     "bench": {"cache", "attention", "reference", "sim", "workload", "capacity"},
+    "report": set(),
     "cli": {"*"},
 }
 HEAVY = {"torch", "triton"}
-NO_HEAVY = {"errors", "capacity", "workload", "reference", "paging", "scheduling", "sim"}
+NO_HEAVY = {"errors", "capacity", "workload", "reference", "paging", "scheduling", "sim", "report"}
 CLOCKS = {"time", "datetime", "sched", "asyncio"}
 FILES = {"io", "os", "pathlib", "shutil", "socket", "subprocess", "tempfile", "sys", "logging"}
 FORBIDDEN: dict[str, set[str]] = {

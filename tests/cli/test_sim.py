@@ -185,7 +185,6 @@ def test_calc_refuses_what_means_nothing_with_or_without_the_experiment(
         (("--requests", "0"), "--requests belongs to real traffic"),
         (("--no-prefix-caching",), "--no-prefix-caching belongs to real traffic"),
         (("--gpu", "h200"), "--gpu belongs to real traffic"),
-        (("--events", "x.jsonl"), "--events belongs to real traffic"),
         (("--find-limit",), "--find-limit belongs to real traffic"),
     ],
 )

@@ -8,7 +8,7 @@ import pytest
 from pagefault.capacity import KVGroup, ModelShape, Weights, find_gpu
 from pagefault.errors import ConfigError, InputError
 from pagefault.paging import Pager
-from pagefault.scheduling import Request, Scheduler, SchedulerConfig, StepPlan, StepResult
+from pagefault.scheduling import Request, Scheduler, SchedulerConfig, SequenceEvent, StepPlan, StepResult
 from pagefault.sim import (
     ClosedLoop,
     ConstantCost,
@@ -130,12 +130,16 @@ def test_workers_send_the_next_job_when_one_is_done() -> None:
 
 
 def test_an_interrupt_leaves_what_there_is() -> None:
-    def interrupt(plan: StepPlan, _end: int, _scheduler: Scheduler) -> None:
-        if plan.step == 3:
-            raise KeyboardInterrupt
+    class Interrupt:
+        def sequence(self, _event: SequenceEvent) -> None:
+            pass
 
-    scheduler = scheduler_for()
-    result = simulate(scheduler, OpenLoop(load([0], [8], [50]), 16), ConstantCost(TICK), after_step=interrupt)
+        def step(self, plan: StepPlan, _end: int, _scheduler: Scheduler) -> None:
+            if plan.step == 3:
+                raise KeyboardInterrupt
+
+    source = OpenLoop(load([0], [8], [50]), 16)
+    result = simulate(scheduler_for(), source, ConstantCost(TICK), observers=[Interrupt()])
     assert not result.complete
     assert len(result.steps) == 3
     assert not summarize_run(result).complete

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pagefault.cli.console import command_line
+
 if TYPE_CHECKING:
     from pagefault.cli.calc import Sizing
     from pagefault.cli.calc_inputs import Model
@@ -13,6 +15,7 @@ def sizing_json(found: Sizing) -> dict[str, Any]:
     """The object that ``--json`` prints; keys of a model and a budget are there when these are."""
     report = found.report
     values: dict[str, Any] = {
+        "command": command_line(),
         "lengths": found.lengths.origin,
         "block_size": report.block_size,
         "num_seqs": report.num_seqs,

@@ -132,6 +132,13 @@ def facts(rows: Iterable[tuple[str, str, str]], label_width: int = 18, value_wid
             say(" " * indent + line)
 
 
+def command_line() -> str:
+    """The command as it was typed, for results to say where they come from."""
+    import shlex
+
+    return shlex.join(["pagefault", *sys.argv[1:]])
+
+
 def emit_json(value: Mapping[str, Any]) -> None:
     """Print one JSON object on stdout. NaN and infinity, which JSON does not know, become null."""
     sys.stdout.write(dump_json(value) + "\n")

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from pagefault.cli.console import emit_json, note, percent, progress, say, table
-from pagefault.cli.sim_options import TRAFFIC_ONLY, host_blocks, picked, refuse
+from pagefault.cli.console import atomic_file, command_line, emit_json, note, percent, progress, say, table
+from pagefault.cli.sim_options import TRAFFIC_ONLY, check_writable, host_blocks, picked, refuse
 from pagefault.errors import InputError, PageFaultError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from pagefault.sim import ClassicOutcome, ClassicSetup
+    from pagefault.sim import ClassicOutcome, ClassicSetup, EventLog
 
 DEFAULT_WATERMARK = 0.05
 DEFAULT_TICK_US = 100.0
@@ -36,15 +37,26 @@ def experiment(given: Mapping[str, Any]) -> list[list[ClassicOutcome]]:
     Raises:
         InputError: An option is out of range, or two do not go together.
     """
-    return _run_all([_setups(given, seed) for seed in _seeds(given)])
+    setups = [_setups(given, seed) for seed in _seeds(given)]
+    with ExitStack() as stack:
+        write = None
+        if "events" in given:
+            check_writable(given["events"])
+            write = stack.enter_context(atomic_file(given["events"])).write
+        return _run_all(setups, write)
 
 
 def as_json(outcomes: Sequence[Sequence[ClassicOutcome]]) -> dict[str, Any]:
     """The object that `--json` prints."""
     return {
+        "command": command_line(),
         "experiment": "classic",
         "runs": [
-            {**asdict(outcome), "throughput_vs_naive": runs[0].ticks / outcome.ticks}
+            {
+                "name": _name(outcome.setup),
+                **asdict(outcome),
+                "throughput_vs_naive": runs[0].ticks / outcome.ticks,
+            }
             for runs in outcomes
             for outcome in runs
         ],
@@ -139,7 +151,9 @@ def _seeds(given: Mapping[str, Any]) -> list[int]:
     return list(BASE_SEEDS[: given["seeds"]])
 
 
-def _run_all(setups: Sequence[Sequence[ClassicSetup]]) -> list[list[ClassicOutcome]]:
+def _run_all(
+    setups: Sequence[Sequence[ClassicSetup]], write: Callable[[str], object] | None
+) -> list[list[ClassicOutcome]]:
     from pagefault.sim import run_classic
 
     jobs = sum(setup.jobs for runs in setups for setup in runs)
@@ -154,7 +168,10 @@ def _run_all(setups: Sequence[Sequence[ClassicSetup]]) -> list[list[ClassicOutco
                 update(done + ended, jobs, f"{name}: {ended} jobs, {now_ns / 1e9:.1f} s simulated")
 
             try:
-                outcome, _ = run_classic(setup, tell)
+                log = None if write is None else _log(setup, write)
+                outcome, result = run_classic(setup, tell, () if log is None else (log,))
+                if log is not None:
+                    log.end(result)
             except PageFaultError as error:
                 raise PageFaultError(
                     f"seed {setup.seed}, {_name(setup)}: {error} (--sweep watermark=0.05,0.1 leaves other runs out)"
@@ -168,6 +185,18 @@ def _run_all(setups: Sequence[Sequence[ClassicSetup]]) -> list[list[ClassicOutco
             return outcome
 
         return [[run_one(setup) for setup in runs] for runs in setups]
+
+
+def _log(setup: ClassicSetup, write: Callable[[str], object]) -> EventLog:
+    from pagefault.sim import EventLog
+
+    about = {
+        "command": command_line(),
+        "experiment": "classic",
+        "run": _name(setup),
+        **{name: getattr(setup, name) for name in ("seed", "jobs", "workers", "tick_ns")},
+    }
+    return EventLog(write, about, setup.config, setup.pool_blocks, setup.block_size)
 
 
 def _name(setup: ClassicSetup) -> str:

@@ -39,7 +39,6 @@ TRAFFIC_ONLY = (
     "max_num_seqs",
     "max_num_batched_tokens",
     "max_model_len",
-    "events",
 )
 
 

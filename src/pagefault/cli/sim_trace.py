@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pagefault.cli.amounts import GIB, optional_whole, whole
-from pagefault.cli.console import atomic_file, emit_json, note, progress
+from pagefault.cli.console import atomic_file, command_line, emit_json, note, progress
 from pagefault.cli.sim_options import CLASSIC_ONLY, check_writable, host_blocks, picked, refuse
 from pagefault.cli.sim_view import show_limit, show_run
 from pagefault.errors import InputError
@@ -86,6 +86,7 @@ def _workload(given: Mapping[str, Any]) -> tuple[Workload, dict[str, Any]]:
             raise InputError(f"--requests is {given['requests']}; expected at least 1")
         workload = workload.head(given["requests"])
     return workload, {
+        "command": command_line(),
         "trace": found.source,
         "format": found.format.name,
         "requests_in_trace": len(found.workload),
@@ -239,9 +240,7 @@ def _replay(
             stream = stack.enter_context(atomic_file(events))
             about = {**about, "model": server.model.name, "gpu": server.gpu.name, "tp": server.tp}
             log = EventLog(stream.write, about, setup.config, setup.pool_blocks, setup.block_size)
-            result, summary = serve(
-                workload, setup, progress=tell, listener=log.sequence, after_step=log.step
-            )
+            result, summary = serve(workload, setup, progress=tell, observers=[log])
             log.end(result)
         if len(result.refused) == len(workload):
             raise InputError(
@@ -272,6 +271,7 @@ def _find_limit(server: Server, workload: Workload, given: Mapping[str, Any]) ->
     if "as_json" in given:
         emit_json(
             {
+                "command": command_line(),
                 "limit_scale": scale,
                 "limit_rate": summary.arrival_rate,
                 **_server_json(server),

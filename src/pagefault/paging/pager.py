@@ -11,7 +11,10 @@ import threading
 from functools import wraps
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
+import numpy as np
+
 from pagefault.paging import growing, invariants, releasing, sharing, swapping
+from pagefault.paging.frame_pool import CACHED
 from pagefault.paging.state import PagerState
 
 if TYPE_CHECKING:
@@ -109,6 +112,11 @@ class Pager:
     def free_frames(self) -> int:
         """Frames that growth can have now: free ones and cached ones that nobody references."""
         return self._state.device.free + self._state.device.cached
+
+    @property
+    def cached_frames(self) -> Frames:
+        """Frames kept for a later hit that nobody references now, rising, int32 [cached]; a new array."""
+        return np.flatnonzero(self._state.device.state == CACHED).astype(np.int32)
 
     @property
     def free_host_frames(self) -> int:

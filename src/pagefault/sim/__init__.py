@@ -8,7 +8,7 @@ from pagefault.sim.event_log import EVENTS_VERSION, EventLog
 from pagefault.sim.metrics import Quantiles, ServingSummary, Slo, summarize_run
 from pagefault.sim.recorder import SimResult, StepLog
 from pagefault.sim.serving import ServingSetup, check_slo, find_limit, serve
-from pagefault.sim.simulator import CostModel, simulate
+from pagefault.sim.simulator import CostModel, Observer, simulate, tell
 from pagefault.sim.sources import ClosedLoop, OpenLoop, Source
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "CostModel",
     "Efficiency",
     "EventLog",
+    "Observer",
     "OpenLoop",
     "Quantiles",
     "RooflineCost",
@@ -38,4 +39,5 @@ __all__ = [
     "serve",
     "simulate",
     "summarize_run",
+    "tell",
 ]

@@ -12,18 +12,19 @@ from pagefault.errors import InputError
 from pagefault.paging import Pager
 from pagefault.scheduling import Scheduler, SchedulerConfig
 from pagefault.sim.costs import ConstantCost
-from pagefault.sim.simulator import simulate
+from pagefault.sim.simulator import simulate, tell
 from pagefault.sim.sizes import MOST_JOBS, check_sizes
 from pagefault.sim.sources import ClosedLoop
 from pagefault.workload import seeded_lengths
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
     from pagefault.scheduling.config import Admission, Preempt, Victim
     from pagefault.sim.recorder import SimResult
+    from pagefault.sim.simulator import Observer
 
 PROMPT_SHARE = 0.2
 """A job's prompt is max(1, int(0.2 · length)); the write-up kept its own share to itself."""
@@ -150,7 +151,9 @@ class ClassicOutcome:
 
 
 def run_classic(
-    setup: ClassicSetup, progress: Callable[[int, int], None] | None = None
+    setup: ClassicSetup,
+    progress: Callable[[int, int], None] | None = None,
+    observers: Sequence[Observer] = (),
 ) -> tuple[ClassicOutcome, SimResult]:
     """One run: DESIGN's tick loop, played by the same scheduler and pager as everything else.
 
@@ -160,6 +163,7 @@ def run_classic(
     Args:
         setup: Which run.
         progress: See `simulate`.
+        observers: Watch the run.
 
     Raises:
         InputError: Swapping without host frames.
@@ -178,9 +182,10 @@ def run_classic(
             host_blocks=setup.host_blocks,
             prefix_caching=False,
         ),
+        listener=tell(observers),
     )
     source = ClosedLoop(prompts, lengths - prompts, setup.at_once)
-    result = simulate(scheduler, source, ConstantCost(setup.tick_ns), progress=progress)
+    result = simulate(scheduler, source, ConstantCost(setup.tick_ns), progress=progress, observers=observers)
     if not result.complete:
         raise KeyboardInterrupt
     return _outcome(setup, result), result

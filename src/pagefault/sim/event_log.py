@@ -6,9 +6,12 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pagefault.paging import Pager, TableUpdates
     from pagefault.scheduling import Scheduler, SchedulerConfig, SequenceEvent, StepPlan
     from pagefault.sim.recorder import SimResult
 
@@ -17,7 +20,11 @@ EVENTS_VERSION = 1
 
 
 class EventLog:
-    """Turns a run into lines.
+    """Turns a run into lines; an `Observer`.
+
+    Page tables and lengths are written as what a reader cannot foresee: entries that changed, rows that begin or
+    cease to decode, lengths other than one more a decoded token. So a step in which nothing faults adds nothing,
+    and the log has every frame of every sequence at every step.
 
     Args:
         write: Takes one line of text, its line end included.
@@ -36,6 +43,7 @@ class EventLog:
         block_size: int,
     ) -> None:
         self._write = write
+        self._tables = _TableChanges()
         self._line(
             {
                 "format": "pagefault-events",
@@ -79,7 +87,9 @@ class EventLog:
                 "stalled": len(plan.stalled),
                 "running": plan.running,
                 "waiting": len(scheduler.waiting),
+                "swapped": len(scheduler.swapped),
                 "free": scheduler.pager.free_frames,
+                **self._tables.since_last_step(plan, scheduler.pager),
             }
         )
 
@@ -89,3 +99,45 @@ class EventLog:
 
     def _line(self, value: dict[str, Any]) -> None:
         self._write(json.dumps(value, separators=(",", ":")) + "\n")
+
+
+class _TableChanges:
+    """What changed in page tables, lengths and the cache from one step to the next."""
+
+    def __init__(self) -> None:
+        self._lengths = np.zeros(0, np.int64)
+        self._decoding = np.zeros(0, np.bool_)
+        self._cached = np.zeros(0, np.int32)
+
+    def since_last_step(self, plan: StepPlan, pager: Pager) -> dict[str, Any]:
+        """The keys of a step's line that say it; without those that would be empty."""
+        if not self._lengths.size:
+            self._lengths, self._decoding = np.zeros_like(pager.lengths), np.zeros(pager.max_seqs, np.bool_)
+        decoding = np.zeros_like(self._decoding)
+        decoding[plan.decode.rows] = True
+        foreseen = self._lengths + decoding
+        changed = np.flatnonzero(pager.lengths != foreseen)
+        cached = pager.cached_frames
+        found = {
+            "tables": _runs(pager.drain_updates()),
+            "on": np.flatnonzero(decoding & ~self._decoding).tolist(),
+            "off": np.flatnonzero(self._decoding & ~decoding).tolist(),
+            "lengths": np.stack((changed, pager.lengths[changed]), 1).tolist(),
+            "cached": np.setdiff1d(cached, self._cached, assume_unique=True).tolist(),
+        }
+        self._lengths, self._decoding, self._cached = pager.lengths.copy(), decoding, cached
+        return {key: value for key, value in found.items() if value}
+
+
+def _runs(updates: TableUpdates) -> list[list[int]]:
+    """Changed entries as ``[row, first page, frame, frame, …]``, one list a run of consecutive pages of a row."""
+    if not len(updates):
+        return []
+    rows, pages = updates.rows, updates.pages  # sorted by row, then page
+    breaks = np.flatnonzero((np.diff(rows) != 0) | (np.diff(pages) != 1)) + 1
+    starts, stops = [0, *breaks.tolist()], [*breaks.tolist(), len(updates)]
+    frames = updates.frames.tolist()
+    return [
+        [int(rows[start]), int(pages[start]), *frames[start:stop]]
+        for start, stop in zip(starts, stops, strict=True)
+    ]

@@ -12,16 +12,16 @@ from pagefault.paging import Pager
 from pagefault.scheduling import Scheduler
 from pagefault.sim.costs import RooflineCost
 from pagefault.sim.metrics import ServingSummary, Slo, summarize_run
-from pagefault.sim.simulator import simulate
+from pagefault.sim.simulator import simulate, tell
 from pagefault.sim.sizes import check_sizes
 from pagefault.sim.sources import OpenLoop
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from pagefault.scheduling import PreemptionCosts, SchedulerConfig, SequenceEvent, StepPlan
+    from pagefault.scheduling import PreemptionCosts, SchedulerConfig
     from pagefault.sim.recorder import SimResult
-    from pagefault.sim.simulator import CostModel
+    from pagefault.sim.simulator import CostModel, Observer
     from pagefault.workload import Workload
 
 
@@ -53,8 +53,7 @@ def serve(
     setup: ServingSetup,
     *,
     progress: Callable[[int, int], None] | None = None,
-    listener: Callable[[SequenceEvent], None] | None = None,
-    after_step: Callable[[StepPlan, int, Scheduler], None] | None = None,
+    observers: Sequence[Observer] = (),
 ) -> tuple[SimResult, ServingSummary]:
     """Replay a workload on a server.
 
@@ -62,8 +61,7 @@ def serve(
         workload: Who asks for what and when.
         setup: The server.
         progress: See `simulate`.
-        listener: Hears every `SequenceEvent`.
-        after_step: See `simulate`.
+        observers: Watch the run.
 
     Raises:
         InputError: The workload is empty, its first prompt is larger than the pool, or the pool is beyond what can be
@@ -91,9 +89,9 @@ def serve(
     )
     cost = setup.make_cost()
     costs: PreemptionCosts | None = cost if isinstance(cost, RooflineCost) else None
-    scheduler = Scheduler(setup.config, pager, costs, listener)
+    scheduler = Scheduler(setup.config, pager, costs, tell(observers))
     source = OpenLoop(workload, setup.block_size, keys=setup.prefix_caching)
-    result = simulate(scheduler, source, cost, progress=progress, after_step=after_step)
+    result = simulate(scheduler, source, cost, progress=progress, observers=observers)
     share = cost.compute_share if isinstance(cost, RooflineCost) else None
     return result, summarize_run(result, setup.slo, share)
 

@@ -10,9 +10,9 @@ from pagefault.sim.events import Event, EventQueue, Priority
 from pagefault.sim.recorder import SimResult, StepLog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from pagefault.scheduling import Scheduler, SequenceRecord
+    from pagefault.scheduling import Scheduler, SequenceEvent, SequenceRecord
     from pagefault.sim.sources import Source
 
 GIVE_UP_AFTER = 20
@@ -28,13 +28,25 @@ class CostModel(Protocol):
         ...
 
 
+class Observer(Protocol):
+    """Somebody who watches a run: a log, a live view. It must not change anything."""
+
+    def sequence(self, event: SequenceEvent) -> None:
+        """Something happened to a sequence."""
+        ...
+
+    def step(self, plan: StepPlan, end_ns: int, scheduler: Scheduler) -> None:
+        """A step has ended at `end_ns` and is not committed yet: its tokens are not counted, its frames are held."""
+        ...
+
+
 def simulate(
     scheduler: Scheduler,
     source: Source,
     cost: CostModel,
     *,
     progress: Callable[[int, int], None] | None = None,
-    after_step: Callable[[StepPlan, int, Scheduler], None] | None = None,
+    observers: Sequence[Observer] = (),
 ) -> SimResult:
     """Run until every request has ended.
 
@@ -45,8 +57,8 @@ def simulate(
         source: Sends the requests.
         cost: Says how long each step takes.
         progress: Called after each step with (requests ended, simulated time in ns).
-        after_step: Called once a step, when it has ended and before it is committed, with its plan, the time and
-            the scheduler.
+        observers: Hear of each step, once, when it has ended. What happens to sequences they hear from the scheduler:
+            make it with ``listener=tell(observers)``.
 
     Returns:
         What happened. An interrupt (Ctrl-C) ends the run early and gives what there is, marked incomplete.
@@ -54,7 +66,7 @@ def simulate(
     Raises:
         PageFaultError: Sequences take each other's frames for ever, see `GIVE_UP_AFTER`.
     """
-    run = _Run(scheduler, source, cost, after_step)
+    run = _Run(scheduler, source, cost, observers)
     complete = False
     try:
         while run.advance():
@@ -68,6 +80,18 @@ def simulate(
     )
 
 
+def tell(observers: Sequence[Observer]) -> Callable[[SequenceEvent], None] | None:
+    """A scheduler's listener that tells all of them; None if there is nobody to tell."""
+    if not observers:
+        return None
+
+    def listener(event: SequenceEvent) -> None:
+        for observer in observers:
+            observer.sequence(event)
+
+    return listener
+
+
 class _Run:
     """The state of one run. `advance` handles all events of one instant, then plans if the machine is free."""
 
@@ -76,12 +100,12 @@ class _Run:
         scheduler: Scheduler,
         source: Source,
         cost: CostModel,
-        after_step: Callable[[StepPlan, int, Scheduler], None] | None,
+        observers: Sequence[Observer],
     ) -> None:
         self._scheduler = scheduler
         self._source = source
         self._cost = cost
-        self._after_step = after_step
+        self._observers = observers
         self._events = EventQueue()
         self._patience = GIVE_UP_AFTER * scheduler.config.max_model_len
         self._last_end = 0  # the step in which a request ended last
@@ -123,8 +147,8 @@ class _Run:
 
     def _end_step(self, plan: StepPlan) -> None:
         self._plan = None
-        if self._after_step is not None:
-            self._after_step(plan, self.now_ns, self._scheduler)
+        for observer in self._observers:
+            observer.step(plan, self.now_ns, self._scheduler)
         for sequence in self._scheduler.commit(StepResult(plan.step, self.now_ns)):
             assert sequence.state is State.FINISHED
             self.ended += 1
