@@ -116,15 +116,29 @@ def sdpa(backend: SDPBackend, case: Prefill, inputs: list[Inputs], q: list[torch
     ]
 
 
-def candidates() -> dict[str, PrefillChoice]:
-    """Configurations of our kernel for 4 query heads a KV head of 128 in 16 bit."""
+def candidates(case: Prefill) -> dict[str, PrefillChoice]:
+    """Configurations of our kernels for heads of 128 in 16 bit: rows, keys, depth, warps."""
+    group = case.heads // case.kv_heads
+    hopper = (
+        (128, 128, 1, 8),
+        (128, 64, 1, 8),
+        (128, 64, 2, 8),
+        (128, 64, 3, 8),
+        (64, 64, 2, 4),
+        (64, 128, 1, 4),
+    )
+    portable = ((128, 64, 2, 8), (128, 64, 3, 8), (128, 128, 2, 8), (256, 64, 2, 8), (64, 64, 2, 4))
+    choices = [
+        PrefillChoice("hopper", rows // group, tile, depth, warps, "") for rows, tile, depth, warps in hopper
+    ]
+    choices += [
+        PrefillChoice("portable", rows // group, tile, depth, warps, "")
+        for rows, tile, depth, warps in portable
+    ]
     return {
-        f"rows {4 * tile_q}, keys {tile}, depth {depth}, warps {warps}": PrefillChoice(tile_q, tile, depth, warps, "")
-        for tile_q, tile, depth, warps in (
-            (32, 64, 2, 8), (32, 64, 3, 8), (32, 128, 2, 8), (32, 128, 1, 8), (32, 32, 3, 8),
-            (32, 64, 2, 4), (32, 64, 3, 4), (16, 64, 2, 4), (16, 64, 3, 4), (16, 128, 2, 4), (64, 64, 2, 8),
-        )
-    }  # fmt: skip
+        f"{it.kernel}: rows {it.tile_q * group}, keys {it.tile}, depth {it.depth}, warps {it.warps}": it
+        for it in choices
+    }
 
 
 def contestants(
@@ -132,7 +146,7 @@ def contestants(
 ) -> dict[str, list[Call]]:
     """Everybody, or our own configurations."""
     if tune:
-        return {name: ours(case, inputs, q, choice) for name, choice in candidates().items()}
+        return {name: ours(case, inputs, q, choice) for name, choice in candidates(case).items()}
     return {
         "pagefault": ours(case, inputs, q, None),
         "sdpa cudnn": sdpa(SDPBackend.CUDNN_ATTENTION, case, inputs, q),

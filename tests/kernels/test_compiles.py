@@ -24,6 +24,7 @@ import triton
 import triton.backends.nvidia
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
+from triton.experimental.gluon._runtime import GluonASTSource, GluonJITFunction
 
 from kernels import decode_cases, prefill_cases
 from kernels.decode_cases import Case
@@ -81,6 +82,7 @@ def launches(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, dict[str, Any]]
     monkeypatch.setattr(backend, "pick", lambda *_: "triton")
     monkeypatch.setattr(backend, "multiprocessors", lambda _: 132)
     monkeypatch.setattr(backend, "has_dependent_launch", lambda _: True)
+    monkeypatch.setattr(backend, "has_warpgroup_mma", lambda _: True)
     monkeypatch.setattr(backend, "kernel_module", lambda name: Module(load(name), recorded))
     return recorded
 
@@ -104,7 +106,8 @@ def source(kernel: Any, given: dict[str, Any]) -> ASTSource:
             signature[name] = "i32" if abs(value) < 2**31 else "i64"
             if value % 16 == 0 and not parameter.do_not_specialize:
                 attributes[(number,)] = [["tt.divisibility", 16]]
-    return ASTSource(kernel, signature, constants, attributes)
+    kind = GluonASTSource if isinstance(kernel, GluonJITFunction) else ASTSource
+    return kind(kernel, signature, constants, attributes)
 
 
 def spilled(compiled: Any, folder: Path) -> int:
@@ -144,6 +147,8 @@ DECODE = [
 ]
 PREFILL = [
     PrefillCase("llama", (300, 20), (100, 20), 8, 4, 128, 16, "bf16"),
+    PrefillCase("llama, window", (300, 20), (100, 20), 8, 4, 128, 16, "bf16", options={"window": 100}),
+    PrefillCase("head dim 64, group 7, block 64", (300,), (100,), 2, 7, 64, 64, "fp16"),
     PrefillCase(
         "variants", (300, 20), (100, 20), 8, 4, 128, 16, "bf16", options=EVERY, alibi=True, sinks=True
     ),

@@ -66,3 +66,14 @@ def multiprocessors(device: torch.device) -> int:
 def has_dependent_launch(device: torch.device) -> bool:
     """Whether the device has programmatic dependent launch (Hopper and newer)."""
     return device.type == "cuda" and torch.cuda.get_device_capability(device) >= (9, 0)
+
+
+@cache
+def has_warpgroup_mma(device: torch.device) -> bool:
+    """Whether the device has wgmma (Hopper, and nothing before or after it) and Triton lets us place it by hand."""
+    if device.type != "cuda" or torch.cuda.get_device_capability(device)[0] != 9:
+        return False
+    kernel_module("schedule")
+    import triton
+
+    return tuple(map(int, triton.__version__.split(".")[:2])) >= (3, 6)

@@ -174,9 +174,10 @@ def _one_head(dim_p2: int, group: int, kv_bytes: int, multiprocessors: int) -> C
 
 @dataclass(frozen=True, slots=True)
 class PrefillChoice:
-    """How the prefill kernel is launched.
+    """A prefill kernel and how it is launched.
 
     Attributes:
+        kernel: `portable`, or `hopper` (wgmma by hand).
         tile_q: Query tokens a program works on, with all query heads of a KV head.
         tile: Keys a step of the inner loop.
         depth: Tiles of K and V in flight; see `Choice`.
@@ -184,6 +185,7 @@ class PrefillChoice:
         reason: Why.
     """
 
+    kernel: Literal["portable", "hopper"]
     tile_q: int
     tile: int
     depth: int
@@ -192,20 +194,26 @@ class PrefillChoice:
 
 
 @lru_cache(maxsize=1024)
-def choose_prefill(*, group: int, head_dim: int, q_bytes: int, kv_bytes: int) -> PrefillChoice:
-    """The configuration for a chunk of queries.
+def choose_prefill(
+    *, group: int, head_dim: int, q_bytes: int, kv_bytes: int, hopper: bool = False
+) -> PrefillChoice:
+    """The kernel and configuration for a chunk of queries.
 
     Args:
         group: Query heads a KV head.
         head_dim: Values a head.
         q_bytes: Bytes of a query value: 4 or 2.
         kv_bytes: Bytes of a stored K or V value: 4, 2 or 1.
+        hopper: Whether the device has wgmma and the call is without variants.
 
     Returns:
         The choice, the same for the same arguments.
     """
     dim_p2 = max(16, next_power_of_2(head_dim))
     group_p2 = next_power_of_2(group)
+    if hopper and kv_bytes == 2 and head_dim in (64, 128) and group_p2 <= 128:
+        reason = "two warp groups of 64 rows, one product always under way behind the softmax"
+        return PrefillChoice("hopper", 128 // group_p2, 64, 1, 8, reason)
     if q_bytes == 4:
         rows, tile, depth = (64, 32, 1) if dim_p2 <= 64 else (32, 32, 1) if dim_p2 == 128 else (16, 16, 1)
         reason = "fp32: exact products take registers; larger tiles spill them"
@@ -216,7 +224,7 @@ def choose_prefill(*, group: int, head_dim: int, q_bytes: int, kv_bytes: int) ->
         rows, tile, depth = 128, 64, 2 if kv_bytes == 1 else 3
         reason = "two warp groups of 64 rows; three tiles of 64 keys in flight; nothing spills"
     rows = max(rows, group_p2)
-    return PrefillChoice(rows // group_p2, tile, depth, 8, reason)
+    return PrefillChoice("portable", rows // group_p2, tile, depth, 8, reason)
 
 
 def most_partial_rows(*, heads: int, kv_heads: int, head_dim: int, multiprocessors: int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -83,8 +83,10 @@ def paged_prefill(
             head_dim=int(q.shape[2]),
             q_bytes=q.element_size(),
             kv_bytes=view.k.element_size(),
+            hopper=variant.plain and backends.has_warpgroup_mma(q.device),
         )
-    _launch(q, view, query_offsets, variant, out, lse, choice)
+    launch = _launch_hopper if choice.kernel == "hopper" else _launch
+    launch(q, view, query_offsets, variant, out, lse, choice)
     return out
 
 
@@ -97,47 +99,83 @@ def _launch(
     lse: Tensor | None,
     choice: PrefillChoice,
 ) -> None:
-    tokens, heads, head_dim = (int(size) for size in q.shape)
-    batch, kv_heads = int(view.lengths.shape[0]), int(view.k.shape[2])
-    group = heads // kv_heads
-    # How the queries are spread over the batch is known on the device alone: every sequence may begin a tile.
-    tiles = -(-tokens // choice.tile_q) + batch
-    backends.kernel_module("prefill").prefill[(tiles, kv_heads)](
-        q=q,
-        k=view.k,
-        v=view.v,
-        block_table=view.block_table,
-        lengths=view.lengths,
-        query_offsets=query_offsets,
-        out=out,
-        lse=lse,
+    backends.kernel_module("prefill").prefill[_grid(q, view, choice)](
+        **_common(q, view, query_offsets, variant, out, lse, choice),
         k_scale=view.k_scale,
         v_scale=view.v_scale,
         slopes=variant.alibi_slopes,
         sinks=variant.sinks,
-        scale=variant.scale,
         softcap=variant.softcap,
-        window=variant.window,
-        batch=batch,
-        stride_table=view.block_table.stride(0),
-        stride_block=view.k.stride(0),
-        stride_token=view.k.stride(1),
-        stride_head=view.k.stride(2),
-        stride_q=q.stride(0),
-        stride_q_head=q.stride(1),
-        stride_out=out.stride(0),
-        stride_out_head=out.stride(1),
         stride_scale=0 if view.k_scale is None or view.k_scale.numel() == 1 else 1,
-        KV_HEADS=kv_heads,
-        GROUP=group,
-        GROUP_P2=next_power_of_2(group),
-        HEAD_DIM=head_dim,
-        DIM_P2=max(16, next_power_of_2(head_dim)),
-        BLOCK=view.block_size,
+        DIM_P2=max(16, next_power_of_2(int(q.shape[2]))),
         FP8=view.k.dtype == validate.FP8,
-        TILE_Q=choice.tile_q,
-        TILE=choice.tile,
-        BATCH_P2=max(16, next_power_of_2(batch)),
         STAGES=2 * choice.depth - 1,
         num_warps=choice.warps,
     )
+
+
+def _launch_hopper(
+    q: Tensor,
+    view: PagedView,
+    query_offsets: Tensor,
+    variant: Variant,
+    out: Tensor,
+    lse: Tensor | None,
+    choice: PrefillChoice,
+) -> None:
+    backends.kernel_module("prefill_hopper").prefill_hopper[_grid(q, view, choice)](
+        **_common(q, view, query_offsets, variant, out, lse, choice),
+        AHEAD=choice.depth,
+        num_warps=choice.warps,
+    )
+
+
+def _grid(q: Tensor, view: PagedView, choice: PrefillChoice) -> tuple[int, int]:
+    """How the queries are spread over the batch is known on the device alone: every sequence may begin a tile."""
+    return -(-int(q.shape[0]) // choice.tile_q) + int(view.lengths.shape[0]), int(view.k.shape[2])
+
+
+def _common(
+    q: Tensor,
+    view: PagedView,
+    query_offsets: Tensor,
+    variant: Variant,
+    out: Tensor,
+    lse: Tensor | None,
+    choice: PrefillChoice,
+) -> dict[str, Any]:
+    """What both kernels take, by name."""
+    batch, kv_heads, group = (
+        int(view.lengths.shape[0]),
+        int(view.k.shape[2]),
+        int(q.shape[1]) // int(view.k.shape[2]),
+    )
+    return {
+        "q": q,
+        "k": view.k,
+        "v": view.v,
+        "block_table": view.block_table,
+        "lengths": view.lengths,
+        "query_offsets": query_offsets,
+        "out": out,
+        "lse": lse,
+        "scale": variant.scale,
+        "window": variant.window,
+        "batch": batch,
+        "stride_table": view.block_table.stride(0),
+        "stride_block": view.k.stride(0),
+        "stride_token": view.k.stride(1),
+        "stride_head": view.k.stride(2),
+        "stride_q": q.stride(0),
+        "stride_q_head": q.stride(1),
+        "stride_out": out.stride(0),
+        "stride_out_head": out.stride(1),
+        "KV_HEADS": kv_heads,
+        "GROUP": group,
+        "GROUP_P2": next_power_of_2(group),
+        "HEAD_DIM": int(q.shape[2]),
+        "BLOCK": view.block_size,
+        "TILE_Q": choice.tile_q,
+        "TILE": choice.tile,
+        "BATCH_P2": max(16, next_power_of_2(batch)),
+    }

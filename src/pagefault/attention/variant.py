@@ -23,6 +23,11 @@ class Variant:
     alibi_slopes: Tensor | None
     sinks: Tensor | None
 
+    @property
+    def plain(self) -> bool:
+        """Whether a logit is a scaled dot product and nothing else; a window only leaves some out."""
+        return self.softcap is None and self.alibi_slopes is None and self.sinks is None
+
 
 def make_variant(
     q: Tensor,

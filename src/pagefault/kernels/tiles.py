@@ -33,7 +33,8 @@ def token_offsets(
     if PAGED:
         if BLOCK % TILE == 0:
             frame = tl.load(table_row + position // BLOCK).to(tl.int64)
-            return frame * stride_block + (position % BLOCK + lane) * stride_token
+            # One number for the whole tile, so that what depends on the lane stays the same from tile to tile.
+            return frame * stride_block + position % BLOCK * stride_token + lane * stride_token
         token = position + lane
         frame = tl.load(table_row + token // BLOCK, mask=seen, other=0).to(tl.int64)
         return frame * stride_block + (token % BLOCK) * stride_token
