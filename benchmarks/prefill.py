@@ -127,7 +127,7 @@ def candidates(case: Prefill) -> dict[str, PrefillChoice]:
         (64, 64, 2, 4),
         (64, 128, 1, 4),
     )
-    portable = ((128, 64, 2, 8), (128, 64, 3, 8), (128, 128, 2, 8), (256, 64, 2, 8), (64, 64, 2, 4))
+    portable = ((128, 64, 2, 8), (128, 64, 3, 8), (128, 128, 2, 8), (256, 64, 2, 8))
     choices = [
         PrefillChoice("hopper", rows // group, tile, depth, warps, "") for rows, tile, depth, warps in hopper
     ]

@@ -25,6 +25,7 @@ import triton.backends.nvidia
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 from triton.experimental.gluon._runtime import GluonASTSource, GluonJITFunction
+from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 from kernels import decode_cases, prefill_cases
 from kernels.decode_cases import Case
@@ -100,6 +101,9 @@ def source(kernel: Any, given: dict[str, Any]) -> ASTSource:
         elif torch.is_tensor(value):
             signature[name] = "*" + TYPES[value.dtype]
             attributes[(number,)] = [["tt.divisibility", 16]]
+        elif isinstance(value, TensorDescriptor):
+            box = f"{TYPES[value.base.dtype]}{value.block_shape}"
+            signature[name] = f"tensordesc<{box},{value.layout!r}>"
         elif isinstance(value, float):
             signature[name] = "fp32"
         else:

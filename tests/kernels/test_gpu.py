@@ -92,6 +92,10 @@ def gpu_prefill_cases() -> list[PrefillCase]:
         for heads, group, dim, size, dtype in (
             (8, 4, 128, 16, "bf16"),
             (8, 4, 128, 1, "fp16"),
+            (8, 4, 128, 8, "bf16"),
+            (8, 4, 128, 128, "bf16"),
+            (2, 16, 64, 32, "bf16"),
+            (1, 64, 128, 16, "fp16"),
             (4, 1, 128, 256, "bf16"),
             (1, 8, 128, 64, "bf16"),
             (2, 5, 80, 32, "bf16"),
@@ -107,6 +111,9 @@ def gpu_prefill_cases() -> list[PrefillCase]:
         ),
         PrefillCase("variants, bf16", lengths, chunks, 8, 4, 128, 16, "bf16", **every),
         PrefillCase("peaky, bf16", lengths, chunks, 8, 4, 128, 16, "bf16", peak=20.0),
+        PrefillCase("heads first, bf16", lengths, chunks, 8, 4, 128, 16, "bf16", heads_first=True),
+        PrefillCase("window, bf16", lengths, chunks, 8, 4, 128, 16, "bf16", options={"window": 300}),
+        PrefillCase("narrow window, fp16", lengths, chunks, 8, 4, 64, 16, "fp16", options={"window": 5}),
     ]
     return cases
 
@@ -117,6 +124,28 @@ def test_prefill_is_within_its_error_budget(case: PrefillCase) -> None:
     assert judged.error <= judged.budget
     assert judged.lse_error <= (2e-3 if case.peak > 1 else 5e-5)
     assert judged.unused_rows_are_left
+
+
+@pytest.mark.parametrize("block_size", [1, 16, 64])
+@pytest.mark.parametrize("chunk", [1, 40])
+def test_what_was_never_written_does_not_matter(block_size: int, chunk: int) -> None:
+    """Slots that no token has are whatever memory held before: NaN here."""
+    lengths = (601, 300, 17)
+    case = PrefillCase("nan", lengths, tuple(min(chunk, n) for n in lengths), 8, 4, 128, block_size, "bf16")
+    q, view, offsets = prefill_cases.tensors(case, "cuda")
+    used = sum(case.chunks)
+    clean = paged_prefill(q, view, offsets)[:used]
+    slots = torch.arange(view.block_table.shape[1] * block_size, device="cuda")
+    written = torch.zeros(view.k.shape[0] * block_size, dtype=torch.bool, device="cuda")
+    for row, tokens in enumerate(lengths):
+        frames = view.block_table[row, slots[:tokens] // block_size].long()
+        written[frames * block_size + slots[:tokens] % block_size] = True
+    for part in (view.k, view.v):
+        part[~written.view(part.shape[:2])] = math.nan
+    assert torch.equal(paged_prefill(q, view, offsets)[:used], clean)
+    if chunk == 1:
+        decoded = paged_decode(q[:used], view)
+        assert (decoded.float() - clean.float()).norm() <= 6e-3 * clean.float().norm()
 
 
 def test_a_captured_prefill_follows_lengths_offsets_and_tables() -> None:

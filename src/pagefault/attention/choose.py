@@ -181,7 +181,7 @@ class PrefillChoice:
         tile_q: Query tokens a program works on, with all query heads of a KV head.
         tile: Keys a step of the inner loop.
         depth: Tiles of K and V in flight; see `Choice`.
-        warps: Warps a program.
+        warps: Warps a program; of `hopper`, those of one of its groups.
         reason: Why.
     """
 
@@ -204,16 +204,16 @@ def choose_prefill(
         head_dim: Values a head.
         q_bytes: Bytes of a query value: 4 or 2.
         kv_bytes: Bytes of a stored K or V value: 4, 2 or 1.
-        hopper: Whether the device has wgmma and the call is without variants.
+        hopper: Whether the device has wgmma, the pool suits its copies, and the call is without variants.
 
     Returns:
         The choice, the same for the same arguments.
     """
     dim_p2 = max(16, next_power_of_2(head_dim))
     group_p2 = next_power_of_2(group)
-    if hopper and kv_bytes == 2 and head_dim in (64, 128) and group_p2 <= 128:
+    if hopper and kv_bytes == 2 and head_dim in (64, 128) and group_p2 <= 64:
         reason = "two warp groups of 64 rows, one product always under way behind the softmax"
-        return PrefillChoice("hopper", 128 // group_p2, 64, 1, 8, reason)
+        return PrefillChoice("hopper", 128 // group_p2, 128, 2, 4, reason)
     if q_bytes == 4:
         rows, tile, depth = (64, 32, 1) if dim_p2 <= 64 else (32, 32, 1) if dim_p2 == 128 else (16, 16, 1)
         reason = "fp32: exact products take registers; larger tiles spill them"

@@ -9,7 +9,9 @@ import torch
 from pagefault.attention import backend as backends
 from pagefault.attention import torch_path, validate
 from pagefault.attention.choose import PrefillChoice, choose_prefill, next_power_of_2
+from pagefault.attention.pool_matrix import pool_matrix
 from pagefault.attention.variant import make_variant
+from pagefault.errors import InputError
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -83,7 +85,7 @@ def paged_prefill(
             head_dim=int(q.shape[2]),
             q_bytes=q.element_size(),
             kv_bytes=view.k.element_size(),
-            hopper=variant.plain and backends.has_warpgroup_mma(q.device),
+            hopper=variant.plain and backends.has_warpgroup_mma(q.device) and pool_matrix(view) is not None,
         )
     launch = _launch_hopper if choice.kernel == "hopper" else _launch
     launch(q, view, query_offsets, variant, out, lse, choice)
@@ -101,11 +103,16 @@ def _launch(
 ) -> None:
     backends.kernel_module("prefill").prefill[_grid(q, view, choice)](
         **_common(q, view, query_offsets, variant, out, lse, choice),
+        k=view.k,
+        v=view.v,
         k_scale=view.k_scale,
         v_scale=view.v_scale,
         slopes=variant.alibi_slopes,
         sinks=variant.sinks,
         softcap=variant.softcap,
+        stride_block=view.k.stride(0),
+        stride_token=view.k.stride(1),
+        stride_head=view.k.stride(2),
         stride_scale=0 if view.k_scale is None or view.k_scale.numel() == 1 else 1,
         DIM_P2=max(16, next_power_of_2(int(q.shape[2]))),
         FP8=view.k.dtype == validate.FP8,
@@ -123,9 +130,21 @@ def _launch_hopper(
     lse: Tensor | None,
     choice: PrefillChoice,
 ) -> None:
+    matrix = pool_matrix(view)
+    if matrix is None:
+        raise InputError(
+            "choice: the hopper kernel needs blocks of 8 tokens or more, rows of 16-byte strides"
+        )
+    box = min(view.block_size, choice.tile)
     backends.kernel_module("prefill_hopper").prefill_hopper[_grid(q, view, choice)](
         **_common(q, view, query_offsets, variant, out, lse, choice),
-        AHEAD=choice.depth,
+        k_boxes=matrix.boxes(view.k, box),
+        v_boxes=matrix.boxes(view.v, box),
+        frame_rows=matrix.frame_rows,
+        head_rows=matrix.head_rows,
+        head_columns=matrix.head_columns,
+        BOX=box,
+        BUFFERS=choice.depth,
         num_warps=choice.warps,
     )
 
@@ -145,15 +164,10 @@ def _common(
     choice: PrefillChoice,
 ) -> dict[str, Any]:
     """What both kernels take, by name."""
-    batch, kv_heads, group = (
-        int(view.lengths.shape[0]),
-        int(view.k.shape[2]),
-        int(q.shape[1]) // int(view.k.shape[2]),
-    )
+    batch, kv_heads = int(view.lengths.shape[0]), int(view.k.shape[2])
+    group = int(q.shape[1]) // kv_heads
     return {
         "q": q,
-        "k": view.k,
-        "v": view.v,
         "block_table": view.block_table,
         "lengths": view.lengths,
         "query_offsets": query_offsets,
@@ -163,9 +177,6 @@ def _common(
         "window": variant.window,
         "batch": batch,
         "stride_table": view.block_table.stride(0),
-        "stride_block": view.k.stride(0),
-        "stride_token": view.k.stride(1),
-        "stride_head": view.k.stride(2),
         "stride_q": q.stride(0),
         "stride_q_head": q.stride(1),
         "stride_out": out.stride(0),

@@ -1,18 +1,20 @@
-"""Prefill attention for Hopper: as `prefill`, with the order of matrix products and loads set by hand.
+"""Prefill attention for Hopper: as `prefill`, with warps that each have one job.
 
-Triton waits for a product before it goes on. Here the logits of the next tile and the values of this one are on
-the tensor cores at once, and while the second still runs, the softmax of the first is computed. K and V of a tile
-come by asynchronous copies through the page table, one to two tiles ahead; the table entries one tile before that.
+One warp walks the page tables and copies K and V, a box a page, into a ring of tiles (TMA). Two groups of four warps
+take half of the queries each and run on their own: the logits of the next tile and the values of this one are on the
+tensor cores at once, and while the second still runs, the softmax of the first is computed; and while one group is
+busy with its softmax, the other's products run.
 
-For 16-bit K and V, head dims of 64 and 128, no variants.
+For 16-bit K and V, head dims of 64 and 128, blocks of at least 8 tokens, no variants but a window.
 """
 
 # mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
-from triton.experimental.gluon.language.nvidia.ampere import async_copy
 from triton.experimental.gluon.language.nvidia.hopper import (
     fence_async_shared,
+    mbarrier,
+    tma,
     warpgroup_mma,
     warpgroup_mma_wait,
 )
@@ -20,6 +22,8 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 LOG2E = gl.constexpr(1.4426950408889634)
 LN2 = gl.constexpr(0.6931471805599453)
 LOWEST = gl.constexpr(-1.0e30)  # see `tiles`
+HALF = gl.constexpr(64)  # values a row of a swizzled tile: 128 bytes. A head of 128 is two tiles.
+GROUPS = gl.constexpr(2)  # of warps that compute
 
 
 @gluon.jit
@@ -45,35 +49,73 @@ def find_tile(query_offsets, batch, index, TILE_Q: gl.constexpr, BATCH_P2: gl.co
 
 
 @gluon.jit
-def tile_frames(table_row, position, lane, tokens, BLOCK: gl.constexpr):
-    """Frames of the tokens ``position + lane``, int32; 0 past the end."""
-    token = position + lane
-    return gl.load(table_row + token // BLOCK, mask=token < tokens, other=0)
+def fetch(
+    k_boxes,
+    v_boxes,
+    table_row,
+    k_tiles,
+    v_tiles,
+    k_ready,
+    v_ready,
+    k_free,
+    v_free,
+    start,
+    turns,
+    stop,
+    frame_rows,
+    first_row,
+    column,
+    HALVES: gl.constexpr,
+    BLOCK: gl.constexpr,
+    BOX: gl.constexpr,
+    TILE: gl.constexpr,
+    BUFFERS: gl.constexpr,
+):
+    """The warp that copies: K of a tile, then V, as soon as both groups have done with what was there before."""
+    for turn in range(turns):
+        buffer = turn % BUFFERS
+        other_phase = (turn // BUFFERS + 1) & 1
+        position = start + turn * TILE
+        mbarrier.wait(k_free.index(buffer), other_phase)
+        mbarrier.expect(k_ready.index(buffer), TILE * HALVES * HALF * 2)
+        for box in gl.static_range(TILE // BOX):
+            # Past the end is the last page once more: those logits are masked, and V is finite by then.
+            token = gl.minimum(position + box * BOX, (stop - 1) // BOX * BOX)
+            frame = gl.load(table_row + token // BLOCK)
+            at = frame * frame_rows + first_row + token % BLOCK
+            for half in gl.static_range(HALVES):
+                tma.async_copy_global_to_shared(
+                    k_boxes, [at, column + half * HALF], k_ready.index(buffer),
+                    k_tiles.index(buffer * HALVES + half).slice(box * BOX, BOX),
+                )  # fmt: skip
+        mbarrier.wait(v_free.index(buffer), other_phase)
+        mbarrier.expect(v_ready.index(buffer), TILE * HALVES * HALF * 2)
+        for box in gl.static_range(TILE // BOX):
+            token = gl.minimum(position + box * BOX, (stop - 1) // BOX * BOX)
+            frame = gl.load(table_row + token // BLOCK)
+            at = frame * frame_rows + first_row + token % BLOCK
+            for half in gl.static_range(HALVES):
+                tma.async_copy_global_to_shared(
+                    v_boxes, [at, column + half * HALF], v_ready.index(buffer),
+                    v_tiles.index(buffer * HALVES + half).slice(box * BOX, BOX),
+                )  # fmt: skip
 
 
 @gluon.jit
-def copy_tile(
-    k_to,
-    v_to,
-    k_from,
-    v_from,
-    frames,
-    position,
-    lane,
-    dim,
-    tokens,
-    stride_block,
-    stride_token,
-    BLOCK: gl.constexpr,
-):
-    """Begins to copy K and V of a tile; tokens past the end become zeros."""
-    token = position + lane
-    at = frames.to(gl.int64) * stride_block + token % BLOCK * stride_token
-    there = gl.expand_dims(token < tokens, 1) & gl.expand_dims(dim >= 0, 0)
-    offsets = gl.expand_dims(at, 1) + gl.expand_dims(dim, 0)
-    async_copy.async_copy_global_to_shared(k_to, k_from + offsets, mask=there)
-    async_copy.async_copy_global_to_shared(v_to, v_from + offsets, mask=there)
-    async_copy.commit_group()
+def logits(q_tiles, k_tiles, buffer, nothing, PART: gl.constexpr, HALVES: gl.constexpr):
+    """Begins queries × keys."""
+    dots = warpgroup_mma(
+        q_tiles.index(PART * HALVES), k_tiles.index(buffer * HALVES).permute((1, 0)), nothing, use_acc=False,
+        is_async=True,
+    )  # fmt: skip
+    if HALVES == 2:
+        dots = warpgroup_mma(
+            q_tiles.index(PART * HALVES + 1),
+            k_tiles.index(buffer * HALVES + 1).permute((1, 0)),
+            dots,
+            is_async=True,
+        )
+    return dots
 
 
 @gluon.jit
@@ -86,11 +128,159 @@ def mask_tile(dots, positions, token, window):
     return gl.where(seen, dots, float("-inf"))
 
 
+@gluon.jit
+def clean(tiles, buffer, tokens_left, HALVES: gl.constexpr, TILE: gl.constexpr):
+    """Zeroes the rows of V past the end: memory that was never written, where a weight of 0 does not help.
+
+    Both groups do it, with the same result.
+    """
+    layout: gl.constexpr = gl.BlockedLayout([1, 8], [4, 8], [gl.num_warps(), 1], [1, 0])
+    row = gl.arange(0, TILE, layout=gl.SliceLayout(1, layout))
+    for half in gl.static_range(HALVES):
+        tile = tiles.index(buffer * HALVES + half)
+        held = tile.load(layout)
+        tile.store(gl.where(gl.expand_dims(row < tokens_left, 1), held, gl.zeros_like(held)))
+    fence_async_shared()
+
+
+@gluon.jit
+def attend(
+    q,
+    out,
+    lse,
+    q_tiles,
+    k_tiles,
+    v_tiles,
+    k_ready,
+    v_ready,
+    k_free,
+    v_free,
+    unit,
+    window,
+    start,
+    turns,
+    tokens,
+    begin,
+    count,
+    first_query,
+    first_head,
+    stride_q,
+    stride_q_head,
+    stride_out,
+    stride_out_head,
+    PART: gl.constexpr,
+    HEADS: gl.constexpr,
+    GROUP: gl.constexpr,
+    GROUP_P2: gl.constexpr,
+    HALVES: gl.constexpr,
+    TILE: gl.constexpr,
+    BUFFERS: gl.constexpr,
+):
+    """A group of four warps: 64 rows of queries over all tiles."""
+    ROWS: gl.constexpr = 64
+    WARPS: gl.constexpr = gl.num_warps()
+    dtype: gl.constexpr = q_tiles.dtype
+    dot_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [WARPS, 1], [16, TILE, 16])
+    out_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [WARPS, 1], [16, HALF, 16])
+    weight_layout: gl.constexpr = gl.DotOperandLayout(0, out_layout, 2)
+    copy_layout: gl.constexpr = gl.BlockedLayout([1, 8], [4, 8], [WARPS, 1], [1, 0])
+    query_0 = first_query + PART * (ROWS // GROUP_P2)
+
+    q_lane = gl.arange(0, ROWS, layout=gl.SliceLayout(1, copy_layout))
+    dim = gl.arange(0, HALF, layout=gl.SliceLayout(0, copy_layout))
+    query, member = query_0 + q_lane // GROUP_P2, q_lane % GROUP_P2
+    real = gl.expand_dims((query < count) & (member < GROUP), 1) & gl.expand_dims(dim >= 0, 0)
+    at = (begin + query).to(gl.int64) * stride_q + (first_head + member) * stride_q_head
+    at = gl.expand_dims(at, 1) + gl.expand_dims(dim, 0)
+    for half in gl.static_range(HALVES):
+        q_tiles.index(PART * HALVES + half).store(gl.load(q + (at + half * HALF), mask=real, other=0.0))
+    fence_async_shared()
+
+    lane = gl.arange(0, ROWS, layout=gl.SliceLayout(1, dot_layout))
+    keys = gl.arange(0, TILE, layout=gl.SliceLayout(0, dot_layout))
+    positions = tokens - count + query_0 + lane // GROUP_P2
+    first, last = tokens - count + query_0, tokens - count + query_0 + ROWS // GROUP_P2 - 1
+    nothing = gl.zeros([ROWS, TILE], gl.float32, dot_layout)
+    values_0 = gl.zeros([ROWS, HALF], gl.float32, out_layout)
+    values_1 = gl.zeros([ROWS, HALF], gl.float32, out_layout)
+
+    mbarrier.wait(k_ready.index(0), 0)
+    dots = warpgroup_mma_wait(0, deps=[logits(q_tiles, k_tiles, 0, nothing, PART, HALVES)])
+    mbarrier.arrive(k_free.index(0), count=1)
+    dots = mask_tile(dots, positions, start + keys, window)
+    highest = gl.maximum(gl.max(dots, 1) * unit, LOWEST)
+    weights = gl.exp2(dots * unit - gl.expand_dims(highest, 1))
+    total = gl.sum(weights, 1)
+    operand = gl.convert_layout(weights.to(dtype), weight_layout)
+
+    for turn in range(1, turns):
+        buffer, before = turn % BUFFERS, (turn - 1) % BUFFERS
+        mbarrier.wait(k_ready.index(buffer), (turn // BUFFERS) & 1)
+        next_dots = logits(q_tiles, k_tiles, buffer, nothing, PART, HALVES)
+        mbarrier.wait(v_ready.index(before), ((turn - 1) // BUFFERS) & 1)
+        next_0 = warpgroup_mma(operand, v_tiles.index(before * HALVES), values_0, is_async=True)
+        next_1 = values_1
+        if HALVES == 2:
+            next_1 = warpgroup_mma(operand, v_tiles.index(before * HALVES + 1), values_1, is_async=True)
+        dots = warpgroup_mma_wait(HALVES, deps=[next_dots])
+        mbarrier.arrive(k_free.index(buffer), count=1)
+        position = start + turn * TILE
+        masked = position + TILE > first + 1
+        if window is not None:
+            masked = masked | (position <= last - window)
+        if masked:
+            dots = mask_tile(dots, positions, position + keys, window)
+        higher = gl.maximum(highest, gl.max(dots, 1) * unit)
+        shrink = gl.exp2(highest - higher)
+        weights = gl.exp2(dots * unit - gl.expand_dims(higher, 1))
+        total = total * shrink + gl.sum(weights, 1)
+        highest = higher
+        if HALVES == 2:
+            values_0, values_1 = warpgroup_mma_wait(0, deps=[next_0, next_1])
+        else:
+            values_0 = warpgroup_mma_wait(0, deps=[next_0])
+        mbarrier.arrive(v_free.index(before), count=1)
+        factor = gl.expand_dims(gl.convert_layout(shrink, gl.SliceLayout(1, out_layout)), 1)
+        values_0 *= factor
+        if HALVES == 2:
+            values_1 *= factor
+        operand = gl.convert_layout(weights.to(dtype), weight_layout)
+
+    before = (turns - 1) % BUFFERS
+    mbarrier.wait(v_ready.index(before), ((turns - 1) // BUFFERS) & 1)
+    if start + turns * TILE > tokens:
+        clean(v_tiles, before, tokens - start - (turns - 1) * TILE, HALVES, TILE)
+    next_0 = warpgroup_mma(operand, v_tiles.index(before * HALVES), values_0, is_async=True)
+    if HALVES == 2:
+        next_1 = warpgroup_mma(operand, v_tiles.index(before * HALVES + 1), values_1, is_async=True)
+        values_0, values_1 = warpgroup_mma_wait(0, deps=[next_0, next_1])
+    else:
+        values_0 = warpgroup_mma_wait(0, deps=[next_0])
+
+    some = total > 0.0
+    safe = gl.where(some, total, 1.0)
+    closing = gl.convert_layout(gl.where(some, 1.0 / safe, 0.0), gl.SliceLayout(1, out_layout))
+    o_lane = gl.arange(0, ROWS, layout=gl.SliceLayout(1, out_layout))
+    o_dim = gl.arange(0, HALF, layout=gl.SliceLayout(0, out_layout))
+    query, member = query_0 + o_lane // GROUP_P2, o_lane % GROUP_P2
+    real = gl.expand_dims((query < count) & (member < GROUP), 1) & gl.expand_dims(o_dim >= 0, 0)
+    at = (begin + query).to(gl.int64) * stride_out + (first_head + member) * stride_out_head
+    at = gl.expand_dims(at, 1) + gl.expand_dims(o_dim, 0)
+    gl.store(out + at, (values_0 * gl.expand_dims(closing, 1)).to(dtype), mask=real)
+    if HALVES == 2:
+        gl.store(out + (at + HALF), (values_1 * gl.expand_dims(closing, 1)).to(dtype), mask=real)
+    if lse is not None:
+        query, member = query_0 + lane // GROUP_P2, lane % GROUP_P2
+        row_lse = gl.where(some, (highest + gl.log2(safe)) * LN2, float("-inf"))
+        lse_at = (begin + query).to(gl.int64) * HEADS + first_head + member
+        gl.store(lse + lse_at, row_lse, mask=(query < count) & (member < GROUP))
+
+
 @gluon.jit(do_not_specialize=["batch", "window"])
 def prefill_hopper(
     q,
-    k,
-    v,
+    k_boxes,
+    v_boxes,
     block_table,
     lengths,
     query_offsets,
@@ -100,9 +290,9 @@ def prefill_hopper(
     window,
     batch,
     stride_table,
-    stride_block,
-    stride_token,
-    stride_head,
+    frame_rows,
+    head_rows,
+    head_columns,
     stride_q,
     stride_q_head,
     stride_out,
@@ -112,139 +302,69 @@ def prefill_hopper(
     GROUP_P2: gl.constexpr,
     HEAD_DIM: gl.constexpr,
     BLOCK: gl.constexpr,
+    BOX: gl.constexpr,
     TILE_Q: gl.constexpr,
     TILE: gl.constexpr,
     BATCH_P2: gl.constexpr,
-    AHEAD: gl.constexpr,
+    BUFFERS: gl.constexpr,
 ):
-    """See `pagefault.attention.prefill` for the arguments. Program (tile of queries, KV head)."""
-    ROWS: gl.constexpr = TILE_Q * GROUP_P2
-    WARPS: gl.constexpr = gl.num_warps()
-    K_BUFFERS: gl.constexpr = AHEAD + 1
-    V_BUFFERS: gl.constexpr = AHEAD + 2
-    dtype: gl.constexpr = k.dtype.element_ty
-    dot_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [WARPS, 1], [16, TILE, 16])
-    out_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [WARPS, 1], [16, HEAD_DIM, 16])
-    weight_layout: gl.constexpr = gl.DotOperandLayout(0, out_layout, 2)
-    wide: gl.constexpr = HEAD_DIM // 8  # threads across a row, 16 bytes each
-    copy_layout: gl.constexpr = gl.BlockedLayout([1, 8], [32 // wide, wide], [WARPS, 1], [1, 0])
+    """See `pagefault.attention.prefill` for the arguments. Program (tile of queries, KV head).
+
+    The pool is a matrix to the copies, a row a token: `frame_rows` rows a frame, and a KV head is `head_rows` rows
+    or `head_columns` columns further.
+    """
+    HALVES: gl.constexpr = HEAD_DIM // HALF
+    dtype: gl.constexpr = q.dtype.element_ty
     row, tile, some = find_tile(query_offsets, batch, gl.program_id(0), TILE_Q, BATCH_P2)
     if some:
         kv_head = gl.program_id(1)
         begin = gl.load(query_offsets + row)
         count = gl.load(query_offsets + row + 1) - begin
         tokens = gl.load(lengths + row)
-        lane = gl.arange(0, TILE, layout=gl.SliceLayout(1, copy_layout))
-        dim = gl.arange(0, HEAD_DIM, layout=gl.SliceLayout(0, copy_layout))
-        table_row = block_table + row.to(gl.int64) * stride_table
-        k_head = k + kv_head.to(gl.int64) * stride_head
-        v_head = v + kv_head.to(gl.int64) * stride_head
-
-        # Keys that some of the tile's queries see: from `start` to `stop`.
         first = tokens - count + tile * TILE_Q
         stop = gl.minimum(first + TILE_Q, tokens)
         start = first * 0
         if window is not None:
             start = gl.maximum(first - window + 1, 0) // TILE * TILE
-        turns = gl.maximum(stop - start + TILE - 1, 0) // TILE
+        # At least one tile, so that there is always something to wait for; where nothing is seen, all is masked.
+        turns = gl.maximum((stop - start + TILE - 1) // TILE, 1)
 
-        k_tiles = gl.allocate_shared_memory(
-            dtype, [K_BUFFERS, TILE, HEAD_DIM], gl.NVMMASharedLayout.get_default_for([TILE, HEAD_DIM], dtype)
-        )
-        v_tiles = gl.allocate_shared_memory(
-            dtype, [V_BUFFERS, TILE, HEAD_DIM], gl.NVMMASharedLayout.get_default_for([TILE, HEAD_DIM], dtype)
-        )
-        for turn in gl.static_range(AHEAD + 1):
-            position = start + turn * TILE
-            frames = tile_frames(table_row, position, lane, stop, BLOCK)
-            copy_tile(
-                k_tiles.index(turn % K_BUFFERS), v_tiles.index(turn % V_BUFFERS), k_head, v_head, frames, position,
-                lane, dim, stop, stride_block, stride_token, BLOCK,
-            )  # fmt: skip
-        frames = tile_frames(table_row, start + (AHEAD + 1) * TILE, lane, stop, BLOCK)
-
-        q_lane = gl.arange(0, ROWS, layout=gl.SliceLayout(1, copy_layout))
-        q_query = tile * TILE_Q + q_lane // GROUP_P2
-        q_member = q_lane % GROUP_P2
-        q_real = (q_query < count) & (q_member < GROUP)
-        q_at = (begin + q_query).to(gl.int64) * stride_q + (kv_head * GROUP + q_member) * stride_q_head
-        q_mask = gl.expand_dims(q_real, 1) & gl.expand_dims(dim >= 0, 0)
-        queries = gl.load(q + (gl.expand_dims(q_at, 1) + gl.expand_dims(dim, 0)), mask=q_mask, other=0.0)
-        q_tile = gl.allocate_shared_memory(
-            dtype, [ROWS, HEAD_DIM], gl.NVMMASharedLayout.get_default_for([ROWS, HEAD_DIM], dtype), queries
-        )
-
-        lanes = gl.arange(0, ROWS, layout=gl.SliceLayout(1, dot_layout))
-        query = tile * TILE_Q + lanes // GROUP_P2
-        positions = tokens - count + query
-        keys = gl.arange(0, TILE, layout=gl.SliceLayout(0, dot_layout))
-        unit = scale * LOG2E
-        nothing = gl.zeros([ROWS, TILE], gl.float32, dot_layout)
-        highest = gl.full([ROWS], LOWEST, gl.float32, gl.SliceLayout(1, dot_layout))
-        total = gl.zeros([ROWS], gl.float32, gl.SliceLayout(1, dot_layout))
-        values = gl.zeros([ROWS, HEAD_DIM], gl.float32, out_layout)
-
-        async_copy.wait_group(AHEAD)
+        tile_layout: gl.constexpr = gl.NVMMASharedLayout(128, 16, 2)
+        q_tiles = gl.allocate_shared_memory(dtype, [GROUPS * HALVES, 64, HALF], tile_layout)
+        k_tiles = gl.allocate_shared_memory(dtype, [BUFFERS * HALVES, TILE, HALF], tile_layout)
+        v_tiles = gl.allocate_shared_memory(dtype, [BUFFERS * HALVES, TILE, HALF], tile_layout)
+        k_ready = gl.allocate_shared_memory(gl.int64, [BUFFERS, 1], mbarrier.MBarrierLayout())
+        v_ready = gl.allocate_shared_memory(gl.int64, [BUFFERS, 1], mbarrier.MBarrierLayout())
+        k_free = gl.allocate_shared_memory(gl.int64, [BUFFERS, 1], mbarrier.MBarrierLayout())
+        v_free = gl.allocate_shared_memory(gl.int64, [BUFFERS, 1], mbarrier.MBarrierLayout())
+        for buffer in gl.static_range(BUFFERS):
+            mbarrier.init(k_ready.index(buffer), count=1)
+            mbarrier.init(v_ready.index(buffer), count=1)
+            mbarrier.init(k_free.index(buffer), count=GROUPS)
+            mbarrier.init(v_free.index(buffer), count=GROUPS)
         fence_async_shared()
-        dots = warpgroup_mma(q_tile, k_tiles.index(0).permute((1, 0)), nothing, use_acc=False, is_async=True)
-        dots = mask_tile(warpgroup_mma_wait(0, deps=[dots]), positions, start + keys, window)
-        highest = gl.maximum(highest, gl.max(dots, 1) * unit)
-        weights = gl.exp2(dots * unit - gl.expand_dims(highest, 1))
-        total = gl.sum(weights, 1)
-        operand = gl.convert_layout(weights.to(dtype), weight_layout)
 
-        for turn in range(1, turns):
-            # Whoever gets here has read the tiles of two turns ago, and the next ones have arrived.
-            async_copy.wait_group(AHEAD - 1)
-            fence_async_shared()
-            next_dots = warpgroup_mma(
-                q_tile, k_tiles.index(turn % K_BUFFERS).permute((1, 0)), nothing, use_acc=False, is_async=True
-            )
-            next_values = warpgroup_mma(operand, v_tiles.index((turn - 1) % V_BUFFERS), values, is_async=True)
-            position = start + (turn + AHEAD) * TILE
-            copy_tile(
-                k_tiles.index((turn + AHEAD) % K_BUFFERS), v_tiles.index((turn + AHEAD) % V_BUFFERS), k_head, v_head,
-                frames, position, lane, dim, stop, stride_block, stride_token, BLOCK,
-            )  # fmt: skip
-            frames = tile_frames(table_row, position + TILE, lane, stop, BLOCK)
-            dots = warpgroup_mma_wait(1, deps=[next_dots])
-            position = start + turn * TILE
-            masked = position + TILE > first + 1
-            if window is not None:
-                masked = masked | (position < stop - window)
-            if masked:
-                dots = mask_tile(dots, positions, position + keys, window)
-            higher = gl.maximum(highest, gl.max(dots, 1) * unit)
-            shrink = gl.exp2(highest - higher)
-            weights = gl.exp2(dots * unit - gl.expand_dims(higher, 1))
-            total = total * shrink + gl.sum(weights, 1)
-            highest = higher
-            values = warpgroup_mma_wait(0, deps=[next_values])
-            values *= gl.expand_dims(gl.convert_layout(shrink, gl.SliceLayout(1, out_layout)), 1)
-            operand = gl.convert_layout(weights.to(dtype), weight_layout)
-
-        if turns > 0:
-            async_copy.wait_group(0)
-            fence_async_shared()
-            last = warpgroup_mma(operand, v_tiles.index((turns - 1) % V_BUFFERS), values, is_async=True)
-            values = warpgroup_mma_wait(0, deps=[last])
-        some_seen = (total > 0.0) & (turns > 0)
-        safe = gl.where(some_seen, total, 1.0)
-        closing = gl.where(some_seen, 1.0 / safe, 0.0)
-        o_lane = gl.arange(0, ROWS, layout=gl.SliceLayout(1, out_layout))
-        o_dim = gl.arange(0, HEAD_DIM, layout=gl.SliceLayout(0, out_layout))
-        o_query = tile * TILE_Q + o_lane // GROUP_P2
-        o_member = o_lane % GROUP_P2
-        o_real = (o_query < count) & (o_member < GROUP)
-        o_at = (begin + o_query).to(gl.int64) * stride_out + (kv_head * GROUP + o_member) * stride_out_head
-        result = values * gl.expand_dims(gl.convert_layout(closing, gl.SliceLayout(1, out_layout)), 1)
-        gl.store(
-            out + (gl.expand_dims(o_at, 1) + gl.expand_dims(o_dim, 0)),
-            result.to(dtype),
-            mask=gl.expand_dims(o_real, 1) & gl.expand_dims(o_dim >= 0, 0),
-        )
-        if lse is not None:
-            member = lanes % GROUP_P2
-            at = (begin + query).to(gl.int64) * (KV_HEADS * GROUP) + kv_head * GROUP + member
-            row_lse = gl.where(some_seen, (highest + gl.log2(safe)) * LN2, float("-inf"))
-            gl.store(lse + at, row_lse, mask=(query < count) & (member < GROUP))
+        table_row = block_table + row.to(gl.int64) * stride_table
+        unit = scale * LOG2E
+        first_head = kv_head * GROUP
+        gl.warp_specialize(
+            [
+                (attend, (
+                    q, out, lse, q_tiles, k_tiles, v_tiles, k_ready, v_ready, k_free, v_free, unit, window, start,
+                    turns, tokens, begin, count, tile * TILE_Q, first_head, stride_q, stride_q_head, stride_out,
+                    stride_out_head, 0, KV_HEADS * GROUP, GROUP, GROUP_P2, HALVES, TILE, BUFFERS,
+                )),
+                (attend, (
+                    q, out, lse, q_tiles, k_tiles, v_tiles, k_ready, v_ready, k_free, v_free, unit, window, start,
+                    turns, tokens, begin, count, tile * TILE_Q, first_head, stride_q, stride_q_head, stride_out,
+                    stride_out_head, 1, KV_HEADS * GROUP, GROUP, GROUP_P2, HALVES, TILE, BUFFERS,
+                )),
+                (fetch, (
+                    k_boxes, v_boxes, table_row, k_tiles, v_tiles, k_ready, v_ready, k_free, v_free, start, turns,
+                    gl.maximum(stop, 1), frame_rows, kv_head * head_rows, kv_head * head_columns, HALVES, BLOCK, BOX,
+                    TILE, BUFFERS,
+                )),
+            ],
+            [4, 1],
+            [240, 24],
+        )  # fmt: skip
