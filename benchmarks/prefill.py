@@ -119,14 +119,7 @@ def sdpa(backend: SDPBackend, case: Prefill, inputs: list[Inputs], q: list[torch
 def candidates(case: Prefill) -> dict[str, PrefillChoice]:
     """Configurations of our kernels for heads of 128 in 16 bit: rows, keys, depth, warps."""
     group = case.heads // case.kv_heads
-    hopper = (
-        (128, 128, 1, 8),
-        (128, 64, 1, 8),
-        (128, 64, 2, 8),
-        (128, 64, 3, 8),
-        (64, 64, 2, 4),
-        (64, 128, 1, 4),
-    )
+    hopper = ((128, 128, 2, 4), (128, 64, 2, 4), (128, 64, 3, 4), (128, 64, 4, 4))
     portable = ((128, 64, 2, 8), (128, 64, 3, 8), (128, 128, 2, 8), (256, 64, 2, 8))
     choices = [
         PrefillChoice("hopper", rows // group, tile, depth, warps, "") for rows, tile, depth, warps in hopper

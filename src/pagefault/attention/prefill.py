@@ -101,7 +101,9 @@ def _launch(
     lse: Tensor | None,
     choice: PrefillChoice,
 ) -> None:
-    backends.kernel_module("prefill").prefill[_grid(q, view, choice)](
+    # How the queries are spread over the batch is known on the device alone: every sequence may begin a tile.
+    tiles = -(-int(q.shape[0]) // choice.tile_q) + int(view.lengths.shape[0])
+    backends.kernel_module("prefill").prefill[(tiles, int(view.k.shape[2]))](
         **_common(q, view, query_offsets, variant, out, lse, choice),
         k=view.k,
         v=view.v,
@@ -136,7 +138,7 @@ def _launch_hopper(
             "choice: the hopper kernel needs blocks of 8 tokens or more, rows of 16-byte strides"
         )
     box = min(view.block_size, choice.tile)
-    backends.kernel_module("prefill_hopper").prefill_hopper[_grid(q, view, choice)](
+    backends.kernel_module("prefill_hopper").prefill_hopper[(backends.multiprocessors(q.device),)](
         **_common(q, view, query_offsets, variant, out, lse, choice),
         k_boxes=matrix.boxes(view.k, box),
         v_boxes=matrix.boxes(view.v, box),
@@ -147,11 +149,6 @@ def _launch_hopper(
         BUFFERS=choice.depth,
         num_warps=choice.warps,
     )
-
-
-def _grid(q: Tensor, view: PagedView, choice: PrefillChoice) -> tuple[int, int]:
-    """How the queries are spread over the batch is known on the device alone: every sequence may begin a tile."""
-    return -(-int(q.shape[0]) // choice.tile_q) + int(view.lengths.shape[0]), int(view.k.shape[2])
 
 
 def _common(

@@ -1,9 +1,10 @@
 """Prefill attention for Hopper: as `prefill`, with warps that each have one job.
 
-One warp walks the page tables and copies K and V, a box a page, into a ring of tiles (TMA). Two groups of four warps
-take half of the queries each and run on their own: the logits of the next tile and the values of this one are on the
-tensor cores at once, and while the second still runs, the softmax of the first is computed; and while one group is
-busy with its softmax, the other's products run.
+A program stays: it takes tiles of queries in turns with the others, until there are none left. One warp walks the
+page tables and copies K and V, a box a page, into a ring of tiles (TMA). Two groups of four warps take half of the
+queries each and run on their own: the logits of the next tile and the values of this one are on the tensor cores at
+once, and while the second still runs, the softmax of the first is computed; and while one group is busy with its
+softmax, the other's products run.
 
 For 16-bit K and V, head dims of 64 and 128, blocks of at least 8 tokens, no variants but a window.
 """
@@ -33,72 +34,125 @@ def add(a, b):
 
 
 @gluon.jit
-def find_tile(query_offsets, batch, index, TILE_Q: gl.constexpr, BATCH_P2: gl.constexpr):
-    """See `prefill.find_tile`."""
+def uniform(value):
+    """The same number, in a way that shows the assembler that it is the same for the whole warp.
+
+    Addresses and loop bounds then live in uniform registers; otherwise every copy and every wait is a loop over the
+    threads' different opinions.
+    """
+    return gl.inline_asm_elementwise(
+        "shfl.sync.idx.b32 $0, $1, 0, 31, 0xffffffff;", "=r,r", [value], dtype=gl.int32, is_pure=True, pack=1
+    )
+
+
+@gluon.jit
+def tile_ends(query_offsets, batch, TILE_Q: gl.constexpr, BATCH_P2: gl.constexpr):
+    """Tiles of queries up to the end of each sequence, int32 [BATCH_P2]."""
     layout: gl.constexpr = gl.BlockedLayout([1], [32], [gl.num_warps()], [0])
     rows = gl.arange(0, BATCH_P2, layout=layout)
     inside = rows < batch
     begins = gl.load(query_offsets + rows, mask=inside, other=0)
     stops = gl.load(query_offsets + rows + 1, mask=inside, other=0)
-    tiles = gl.where(inside, (stops - begins + TILE_Q - 1) // TILE_Q, 0)
-    ends = gl.associative_scan(tiles, 0, add)
-    number = gl.max(ends, 0) - 1 - index
-    row = gl.sum((ends <= number).to(gl.int32), 0)
-    first = gl.sum(gl.where(rows < row, tiles, 0), 0)
-    return row, number - first, number >= 0
+    return gl.associative_scan(gl.where(inside, (stops - begins + TILE_Q - 1) // TILE_Q, 0), 0, add)
+
+
+@gluon.jit
+def find_item(item, ends, query_offsets, lengths, KV_HEADS: gl.constexpr, BATCH_P2: gl.constexpr):
+    """Sequence, tile and KV head of an item, where the sequence's queries begin, their number, and its tokens.
+
+    Tiles are counted from the end of the batch: under a causal mask a sequence's last queries have the most to
+    do, and what begins late should be short. The heads of a tile are neighbours.
+    """
+    layout: gl.constexpr = gl.BlockedLayout([1], [32], [gl.num_warps()], [0])
+    rows = gl.arange(0, BATCH_P2, layout=layout)
+    number = gl.max(ends, 0) - 1 - item // KV_HEADS
+    row = uniform(gl.sum((ends <= number).to(gl.int32), 0))
+    tile = uniform(number - gl.max(gl.where(rows < row, ends, 0), 0))
+    begin = uniform(gl.load(query_offsets + row))
+    count = uniform(gl.load(query_offsets + row + 1)) - begin
+    return row, tile, item % KV_HEADS, begin, count, uniform(gl.load(lengths + row))
+
+
+@gluon.jit
+def key_span(tile, count, tokens, window, TILE_Q: gl.constexpr, TILE: gl.constexpr):
+    """Keys that some query of a tile sees, and the tiles of keys they take.
+
+    At least one, so that there is always something to wait for; where nothing is seen, all of it is masked.
+    """
+    first = tokens - count + tile * TILE_Q
+    stop = gl.minimum(first + TILE_Q, tokens)
+    start = first * 0
+    if window is not None:
+        start = gl.maximum(first - window + 1, 0) // TILE * TILE
+    return start, stop, gl.maximum((stop - start + TILE - 1) // TILE, 1)
 
 
 @gluon.jit
 def fetch(
     k_boxes,
     v_boxes,
-    table_row,
+    block_table,
+    lengths,
+    query_offsets,
     k_tiles,
     v_tiles,
     k_ready,
     v_ready,
     k_free,
     v_free,
-    start,
-    turns,
-    stop,
+    window,
+    batch,
+    stride_table,
     frame_rows,
-    first_row,
-    column,
+    head_rows,
+    head_columns,
+    KV_HEADS: gl.constexpr,
     HALVES: gl.constexpr,
     BLOCK: gl.constexpr,
     BOX: gl.constexpr,
+    TILE_Q: gl.constexpr,
     TILE: gl.constexpr,
+    BATCH_P2: gl.constexpr,
     BUFFERS: gl.constexpr,
 ):
     """The warp that copies: K of a tile, then V, as soon as both groups have done with what was there before."""
-    for turn in range(turns):
-        buffer = turn % BUFFERS
-        other_phase = (turn // BUFFERS + 1) & 1
-        position = start + turn * TILE
-        mbarrier.wait(k_free.index(buffer), other_phase)
-        mbarrier.expect(k_ready.index(buffer), TILE * HALVES * HALF * 2)
-        for box in gl.static_range(TILE // BOX):
-            # Past the end is the last page once more: those logits are masked, and V is finite by then.
-            token = gl.minimum(position + box * BOX, (stop - 1) // BOX * BOX)
-            frame = gl.load(table_row + token // BLOCK)
-            at = frame * frame_rows + first_row + token % BLOCK
-            for half in gl.static_range(HALVES):
-                tma.async_copy_global_to_shared(
-                    k_boxes, [at, column + half * HALF], k_ready.index(buffer),
-                    k_tiles.index(buffer * HALVES + half).slice(box * BOX, BOX),
-                )  # fmt: skip
-        mbarrier.wait(v_free.index(buffer), other_phase)
-        mbarrier.expect(v_ready.index(buffer), TILE * HALVES * HALF * 2)
-        for box in gl.static_range(TILE // BOX):
-            token = gl.minimum(position + box * BOX, (stop - 1) // BOX * BOX)
-            frame = gl.load(table_row + token // BLOCK)
-            at = frame * frame_rows + first_row + token % BLOCK
-            for half in gl.static_range(HALVES):
-                tma.async_copy_global_to_shared(
-                    v_boxes, [at, column + half * HALF], v_ready.index(buffer),
-                    v_tiles.index(buffer * HALVES + half).slice(box * BOX, BOX),
-                )  # fmt: skip
+    BYTES: gl.constexpr = TILE * HALVES * HALF * 2
+    ends = tile_ends(query_offsets, batch, TILE_Q, BATCH_P2)
+    items = uniform(gl.max(ends, 0)) * KV_HEADS
+    number = items * 0  # of the tile of keys, over all items: its place in the ring
+    for item in range(gl.program_id(0), items, gl.num_programs(0)):
+        row, tile, kv_head, _, count, tokens = find_item(
+            item, ends, query_offsets, lengths, KV_HEADS, BATCH_P2
+        )
+        start, stop, turns = key_span(tile, count, tokens, window, TILE_Q, TILE)
+        table_row = block_table + row.to(gl.int64) * stride_table
+        first_row, column = kv_head * head_rows, kv_head * head_columns
+        # Past the end is the last page once more: those logits are masked, those rows of V are zeroed.
+        last = gl.maximum(stop - 1, 0) // BOX * BOX
+        for turn in range(turns):
+            buffer = (number + turn) % BUFFERS
+            other_phase = ((number + turn) // BUFFERS + 1) & 1
+            mbarrier.wait(k_free.index(buffer), other_phase)
+            mbarrier.expect(k_ready.index(buffer), BYTES)
+            for box in gl.static_range(TILE // BOX):
+                token = gl.minimum(start + turn * TILE + box * BOX, last)
+                at = gl.load(table_row + token // BLOCK) * frame_rows + first_row + token % BLOCK
+                for half in gl.static_range(HALVES):
+                    tma.async_copy_global_to_shared(
+                        k_boxes, [at, column + half * HALF], k_ready.index(buffer),
+                        k_tiles.index(buffer * HALVES + half).slice(box * BOX, BOX),
+                    )  # fmt: skip
+            mbarrier.wait(v_free.index(buffer), other_phase)
+            mbarrier.expect(v_ready.index(buffer), BYTES)
+            for box in gl.static_range(TILE // BOX):
+                token = gl.minimum(start + turn * TILE + box * BOX, last)
+                at = gl.load(table_row + token // BLOCK) * frame_rows + first_row + token % BLOCK
+                for half in gl.static_range(HALVES):
+                    tma.async_copy_global_to_shared(
+                        v_boxes, [at, column + half * HALF], v_ready.index(buffer),
+                        v_tiles.index(buffer * HALVES + half).slice(box * BOX, BOX),
+                    )  # fmt: skip
+        number += turns
 
 
 @gluon.jit
@@ -148,6 +202,8 @@ def attend(
     q,
     out,
     lse,
+    lengths,
+    query_offsets,
     q_tiles,
     k_tiles,
     v_tiles,
@@ -157,26 +213,22 @@ def attend(
     v_free,
     unit,
     window,
-    start,
-    turns,
-    tokens,
-    begin,
-    count,
-    first_query,
-    first_head,
+    batch,
     stride_q,
     stride_q_head,
     stride_out,
     stride_out_head,
     PART: gl.constexpr,
-    HEADS: gl.constexpr,
+    KV_HEADS: gl.constexpr,
     GROUP: gl.constexpr,
     GROUP_P2: gl.constexpr,
     HALVES: gl.constexpr,
+    TILE_Q: gl.constexpr,
     TILE: gl.constexpr,
+    BATCH_P2: gl.constexpr,
     BUFFERS: gl.constexpr,
 ):
-    """A group of four warps: 64 rows of queries over all tiles."""
+    """A group of four warps: 64 rows of queries of each of the program's items."""
     ROWS: gl.constexpr = 64
     WARPS: gl.constexpr = gl.num_warps()
     dtype: gl.constexpr = q_tiles.dtype
@@ -184,96 +236,108 @@ def attend(
     out_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [WARPS, 1], [16, HALF, 16])
     weight_layout: gl.constexpr = gl.DotOperandLayout(0, out_layout, 2)
     copy_layout: gl.constexpr = gl.BlockedLayout([1, 8], [4, 8], [WARPS, 1], [1, 0])
-    query_0 = first_query + PART * (ROWS // GROUP_P2)
+    ends = tile_ends(query_offsets, batch, TILE_Q, BATCH_P2)
+    items = uniform(gl.max(ends, 0)) * KV_HEADS
+    number = items * 0  # of the tile of keys, over all items: its place in the ring
+    for item in range(gl.program_id(0), items, gl.num_programs(0)):
+        _, tile, kv_head, begin, count, tokens = find_item(
+            item, ends, query_offsets, lengths, KV_HEADS, BATCH_P2
+        )
+        start, _, turns = key_span(tile, count, tokens, window, TILE_Q, TILE)
+        first_query = tile * TILE_Q + PART * (ROWS // GROUP_P2)
 
-    q_lane = gl.arange(0, ROWS, layout=gl.SliceLayout(1, copy_layout))
-    dim = gl.arange(0, HALF, layout=gl.SliceLayout(0, copy_layout))
-    query, member = query_0 + q_lane // GROUP_P2, q_lane % GROUP_P2
-    real = gl.expand_dims((query < count) & (member < GROUP), 1) & gl.expand_dims(dim >= 0, 0)
-    at = (begin + query).to(gl.int64) * stride_q + (first_head + member) * stride_q_head
-    at = gl.expand_dims(at, 1) + gl.expand_dims(dim, 0)
-    for half in gl.static_range(HALVES):
-        q_tiles.index(PART * HALVES + half).store(gl.load(q + (at + half * HALF), mask=real, other=0.0))
-    fence_async_shared()
+        q_lane = gl.arange(0, ROWS, layout=gl.SliceLayout(1, copy_layout))
+        dim = gl.arange(0, HALF, layout=gl.SliceLayout(0, copy_layout))
+        query, member = first_query + q_lane // GROUP_P2, q_lane % GROUP_P2
+        real = gl.expand_dims((query < count) & (member < GROUP), 1) & gl.expand_dims(dim >= 0, 0)
+        at = (begin + query).to(gl.int64) * stride_q + (kv_head * GROUP + member) * stride_q_head
+        at = gl.expand_dims(at, 1) + gl.expand_dims(dim, 0)
+        for half in gl.static_range(HALVES):
+            q_tiles.index(PART * HALVES + half).store(gl.load(q + (at + half * HALF), mask=real, other=0.0))
+        fence_async_shared()
 
-    lane = gl.arange(0, ROWS, layout=gl.SliceLayout(1, dot_layout))
-    keys = gl.arange(0, TILE, layout=gl.SliceLayout(0, dot_layout))
-    positions = tokens - count + query_0 + lane // GROUP_P2
-    first, last = tokens - count + query_0, tokens - count + query_0 + ROWS // GROUP_P2 - 1
-    nothing = gl.zeros([ROWS, TILE], gl.float32, dot_layout)
-    values_0 = gl.zeros([ROWS, HALF], gl.float32, out_layout)
-    values_1 = gl.zeros([ROWS, HALF], gl.float32, out_layout)
+        lane = gl.arange(0, ROWS, layout=gl.SliceLayout(1, dot_layout))
+        keys = gl.arange(0, TILE, layout=gl.SliceLayout(0, dot_layout))
+        first = tokens - count + first_query
+        last = first + ROWS // GROUP_P2 - 1
+        positions = first + lane // GROUP_P2
+        nothing = gl.zeros([ROWS, TILE], gl.float32, dot_layout)
+        values_0 = gl.zeros([ROWS, HALF], gl.float32, out_layout)
+        values_1 = gl.zeros([ROWS, HALF], gl.float32, out_layout)
 
-    mbarrier.wait(k_ready.index(0), 0)
-    dots = warpgroup_mma_wait(0, deps=[logits(q_tiles, k_tiles, 0, nothing, PART, HALVES)])
-    mbarrier.arrive(k_free.index(0), count=1)
-    dots = mask_tile(dots, positions, start + keys, window)
-    highest = gl.maximum(gl.max(dots, 1) * unit, LOWEST)
-    weights = gl.exp2(dots * unit - gl.expand_dims(highest, 1))
-    total = gl.sum(weights, 1)
-    operand = gl.convert_layout(weights.to(dtype), weight_layout)
-
-    for turn in range(1, turns):
-        buffer, before = turn % BUFFERS, (turn - 1) % BUFFERS
-        mbarrier.wait(k_ready.index(buffer), (turn // BUFFERS) & 1)
-        next_dots = logits(q_tiles, k_tiles, buffer, nothing, PART, HALVES)
-        mbarrier.wait(v_ready.index(before), ((turn - 1) // BUFFERS) & 1)
-        next_0 = warpgroup_mma(operand, v_tiles.index(before * HALVES), values_0, is_async=True)
-        next_1 = values_1
-        if HALVES == 2:
-            next_1 = warpgroup_mma(operand, v_tiles.index(before * HALVES + 1), values_1, is_async=True)
-        dots = warpgroup_mma_wait(HALVES, deps=[next_dots])
+        buffer = number % BUFFERS
+        mbarrier.wait(k_ready.index(buffer), (number // BUFFERS) & 1)
+        dots = warpgroup_mma_wait(0, deps=[logits(q_tiles, k_tiles, buffer, nothing, PART, HALVES)])
         mbarrier.arrive(k_free.index(buffer), count=1)
-        position = start + turn * TILE
-        masked = position + TILE > first + 1
-        if window is not None:
-            masked = masked | (position <= last - window)
-        if masked:
-            dots = mask_tile(dots, positions, position + keys, window)
-        higher = gl.maximum(highest, gl.max(dots, 1) * unit)
-        shrink = gl.exp2(highest - higher)
-        weights = gl.exp2(dots * unit - gl.expand_dims(higher, 1))
-        total = total * shrink + gl.sum(weights, 1)
-        highest = higher
+        dots = mask_tile(dots, positions, start + keys, window)
+        highest = gl.maximum(gl.max(dots, 1) * unit, LOWEST)
+        weights = gl.exp2(dots * unit - gl.expand_dims(highest, 1))
+        total = gl.sum(weights, 1)
+        operand = gl.convert_layout(weights.to(dtype), weight_layout)
+
+        for turn in range(1, turns):
+            before, buffer = (number + turn - 1) % BUFFERS, (number + turn) % BUFFERS
+            mbarrier.wait(k_ready.index(buffer), ((number + turn) // BUFFERS) & 1)
+            next_dots = logits(q_tiles, k_tiles, buffer, nothing, PART, HALVES)
+            mbarrier.wait(v_ready.index(before), ((number + turn - 1) // BUFFERS) & 1)
+            next_0 = warpgroup_mma(operand, v_tiles.index(before * HALVES), values_0, is_async=True)
+            next_1 = values_1
+            if HALVES == 2:
+                next_1 = warpgroup_mma(operand, v_tiles.index(before * HALVES + 1), values_1, is_async=True)
+            dots = warpgroup_mma_wait(HALVES, deps=[next_dots])
+            mbarrier.arrive(k_free.index(buffer), count=1)
+            position = start + turn * TILE
+            masked = position + TILE > first + 1
+            if window is not None:
+                masked = masked | (position <= last - window)
+            if masked:
+                dots = mask_tile(dots, positions, position + keys, window)
+            higher = gl.maximum(highest, gl.max(dots, 1) * unit)
+            shrink = gl.exp2(highest - higher)
+            weights = gl.exp2(dots * unit - gl.expand_dims(higher, 1))
+            total = total * shrink + gl.sum(weights, 1)
+            highest = higher
+            if HALVES == 2:
+                values_0, values_1 = warpgroup_mma_wait(0, deps=[next_0, next_1])
+            else:
+                values_0 = warpgroup_mma_wait(0, deps=[next_0])
+            mbarrier.arrive(v_free.index(before), count=1)
+            factor = gl.expand_dims(gl.convert_layout(shrink, gl.SliceLayout(1, out_layout)), 1)
+            values_0 *= factor
+            if HALVES == 2:
+                values_1 *= factor
+            operand = gl.convert_layout(weights.to(dtype), weight_layout)
+
+        number += turns
+        buffer = (number - 1) % BUFFERS
+        mbarrier.wait(v_ready.index(buffer), ((number - 1) // BUFFERS) & 1)
+        if start + turns * TILE > tokens:
+            clean(v_tiles, buffer, tokens - start - (turns - 1) * TILE, HALVES, TILE)
+        next_0 = warpgroup_mma(operand, v_tiles.index(buffer * HALVES), values_0, is_async=True)
         if HALVES == 2:
+            next_1 = warpgroup_mma(operand, v_tiles.index(buffer * HALVES + 1), values_1, is_async=True)
             values_0, values_1 = warpgroup_mma_wait(0, deps=[next_0, next_1])
         else:
             values_0 = warpgroup_mma_wait(0, deps=[next_0])
-        mbarrier.arrive(v_free.index(before), count=1)
-        factor = gl.expand_dims(gl.convert_layout(shrink, gl.SliceLayout(1, out_layout)), 1)
-        values_0 *= factor
+        mbarrier.arrive(v_free.index(buffer), count=1)
+
+        some = total > 0.0
+        safe = gl.where(some, total, 1.0)
+        closing = gl.convert_layout(gl.where(some, 1.0 / safe, 0.0), gl.SliceLayout(1, out_layout))
+        o_lane = gl.arange(0, ROWS, layout=gl.SliceLayout(1, out_layout))
+        o_dim = gl.arange(0, HALF, layout=gl.SliceLayout(0, out_layout))
+        query, member = first_query + o_lane // GROUP_P2, o_lane % GROUP_P2
+        real = gl.expand_dims((query < count) & (member < GROUP), 1) & gl.expand_dims(o_dim >= 0, 0)
+        at = (begin + query).to(gl.int64) * stride_out + (kv_head * GROUP + member) * stride_out_head
+        at = gl.expand_dims(at, 1) + gl.expand_dims(o_dim, 0)
+        gl.store(out + at, (values_0 * gl.expand_dims(closing, 1)).to(dtype), mask=real)
         if HALVES == 2:
-            values_1 *= factor
-        operand = gl.convert_layout(weights.to(dtype), weight_layout)
-
-    before = (turns - 1) % BUFFERS
-    mbarrier.wait(v_ready.index(before), ((turns - 1) // BUFFERS) & 1)
-    if start + turns * TILE > tokens:
-        clean(v_tiles, before, tokens - start - (turns - 1) * TILE, HALVES, TILE)
-    next_0 = warpgroup_mma(operand, v_tiles.index(before * HALVES), values_0, is_async=True)
-    if HALVES == 2:
-        next_1 = warpgroup_mma(operand, v_tiles.index(before * HALVES + 1), values_1, is_async=True)
-        values_0, values_1 = warpgroup_mma_wait(0, deps=[next_0, next_1])
-    else:
-        values_0 = warpgroup_mma_wait(0, deps=[next_0])
-
-    some = total > 0.0
-    safe = gl.where(some, total, 1.0)
-    closing = gl.convert_layout(gl.where(some, 1.0 / safe, 0.0), gl.SliceLayout(1, out_layout))
-    o_lane = gl.arange(0, ROWS, layout=gl.SliceLayout(1, out_layout))
-    o_dim = gl.arange(0, HALF, layout=gl.SliceLayout(0, out_layout))
-    query, member = query_0 + o_lane // GROUP_P2, o_lane % GROUP_P2
-    real = gl.expand_dims((query < count) & (member < GROUP), 1) & gl.expand_dims(o_dim >= 0, 0)
-    at = (begin + query).to(gl.int64) * stride_out + (first_head + member) * stride_out_head
-    at = gl.expand_dims(at, 1) + gl.expand_dims(o_dim, 0)
-    gl.store(out + at, (values_0 * gl.expand_dims(closing, 1)).to(dtype), mask=real)
-    if HALVES == 2:
-        gl.store(out + (at + HALF), (values_1 * gl.expand_dims(closing, 1)).to(dtype), mask=real)
-    if lse is not None:
-        query, member = query_0 + lane // GROUP_P2, lane % GROUP_P2
-        row_lse = gl.where(some, (highest + gl.log2(safe)) * LN2, float("-inf"))
-        lse_at = (begin + query).to(gl.int64) * HEADS + first_head + member
-        gl.store(lse + lse_at, row_lse, mask=(query < count) & (member < GROUP))
+            gl.store(out + (at + HALF), (values_1 * gl.expand_dims(closing, 1)).to(dtype), mask=real)
+        if lse is not None:
+            query, member = first_query + lane // GROUP_P2, lane % GROUP_P2
+            row_lse = gl.where(some, (highest + gl.log2(safe)) * LN2, float("-inf"))
+            lse_at = (begin + query).to(gl.int64) * (KV_HEADS * GROUP) + kv_head * GROUP + member
+            gl.store(lse + lse_at, row_lse, mask=(query < count) & (member < GROUP))
 
 
 @gluon.jit(do_not_specialize=["batch", "window"])
@@ -308,63 +372,46 @@ def prefill_hopper(
     BATCH_P2: gl.constexpr,
     BUFFERS: gl.constexpr,
 ):
-    """See `pagefault.attention.prefill` for the arguments. Program (tile of queries, KV head).
+    """See `pagefault.attention.prefill` for the arguments. A program takes items in turns with the others.
 
     The pool is a matrix to the copies, a row a token: `frame_rows` rows a frame, and a KV head is `head_rows` rows
     or `head_columns` columns further.
     """
     HALVES: gl.constexpr = HEAD_DIM // HALF
     dtype: gl.constexpr = q.dtype.element_ty
-    row, tile, some = find_tile(query_offsets, batch, gl.program_id(0), TILE_Q, BATCH_P2)
-    if some:
-        kv_head = gl.program_id(1)
-        begin = gl.load(query_offsets + row)
-        count = gl.load(query_offsets + row + 1) - begin
-        tokens = gl.load(lengths + row)
-        first = tokens - count + tile * TILE_Q
-        stop = gl.minimum(first + TILE_Q, tokens)
-        start = first * 0
-        if window is not None:
-            start = gl.maximum(first - window + 1, 0) // TILE * TILE
-        # At least one tile, so that there is always something to wait for; where nothing is seen, all is masked.
-        turns = gl.maximum((stop - start + TILE - 1) // TILE, 1)
-
-        tile_layout: gl.constexpr = gl.NVMMASharedLayout(128, 16, 2)
-        q_tiles = gl.allocate_shared_memory(dtype, [GROUPS * HALVES, 64, HALF], tile_layout)
-        k_tiles = gl.allocate_shared_memory(dtype, [BUFFERS * HALVES, TILE, HALF], tile_layout)
-        v_tiles = gl.allocate_shared_memory(dtype, [BUFFERS * HALVES, TILE, HALF], tile_layout)
-        k_ready = gl.allocate_shared_memory(gl.int64, [BUFFERS, 1], mbarrier.MBarrierLayout())
-        v_ready = gl.allocate_shared_memory(gl.int64, [BUFFERS, 1], mbarrier.MBarrierLayout())
-        k_free = gl.allocate_shared_memory(gl.int64, [BUFFERS, 1], mbarrier.MBarrierLayout())
-        v_free = gl.allocate_shared_memory(gl.int64, [BUFFERS, 1], mbarrier.MBarrierLayout())
-        for buffer in gl.static_range(BUFFERS):
-            mbarrier.init(k_ready.index(buffer), count=1)
-            mbarrier.init(v_ready.index(buffer), count=1)
-            mbarrier.init(k_free.index(buffer), count=GROUPS)
-            mbarrier.init(v_free.index(buffer), count=GROUPS)
-        fence_async_shared()
-
-        table_row = block_table + row.to(gl.int64) * stride_table
-        unit = scale * LOG2E
-        first_head = kv_head * GROUP
-        gl.warp_specialize(
-            [
-                (attend, (
-                    q, out, lse, q_tiles, k_tiles, v_tiles, k_ready, v_ready, k_free, v_free, unit, window, start,
-                    turns, tokens, begin, count, tile * TILE_Q, first_head, stride_q, stride_q_head, stride_out,
-                    stride_out_head, 0, KV_HEADS * GROUP, GROUP, GROUP_P2, HALVES, TILE, BUFFERS,
-                )),
-                (attend, (
-                    q, out, lse, q_tiles, k_tiles, v_tiles, k_ready, v_ready, k_free, v_free, unit, window, start,
-                    turns, tokens, begin, count, tile * TILE_Q, first_head, stride_q, stride_q_head, stride_out,
-                    stride_out_head, 1, KV_HEADS * GROUP, GROUP, GROUP_P2, HALVES, TILE, BUFFERS,
-                )),
-                (fetch, (
-                    k_boxes, v_boxes, table_row, k_tiles, v_tiles, k_ready, v_ready, k_free, v_free, start, turns,
-                    gl.maximum(stop, 1), frame_rows, kv_head * head_rows, kv_head * head_columns, HALVES, BLOCK, BOX,
-                    TILE, BUFFERS,
-                )),
-            ],
-            [4, 1],
-            [240, 24],
-        )  # fmt: skip
+    tile_layout: gl.constexpr = gl.NVMMASharedLayout(128, 16, 2)
+    q_tiles = gl.allocate_shared_memory(dtype, [GROUPS * HALVES, 64, HALF], tile_layout)
+    k_tiles = gl.allocate_shared_memory(dtype, [BUFFERS * HALVES, TILE, HALF], tile_layout)
+    v_tiles = gl.allocate_shared_memory(dtype, [BUFFERS * HALVES, TILE, HALF], tile_layout)
+    k_ready = gl.allocate_shared_memory(gl.int64, [BUFFERS, 1], mbarrier.MBarrierLayout())
+    v_ready = gl.allocate_shared_memory(gl.int64, [BUFFERS, 1], mbarrier.MBarrierLayout())
+    k_free = gl.allocate_shared_memory(gl.int64, [BUFFERS, 1], mbarrier.MBarrierLayout())
+    v_free = gl.allocate_shared_memory(gl.int64, [BUFFERS, 1], mbarrier.MBarrierLayout())
+    for buffer in gl.static_range(BUFFERS):
+        mbarrier.init(k_ready.index(buffer), count=1)
+        mbarrier.init(v_ready.index(buffer), count=1)
+        mbarrier.init(k_free.index(buffer), count=GROUPS)
+        mbarrier.init(v_free.index(buffer), count=GROUPS)
+    fence_async_shared()
+    unit = scale * LOG2E
+    gl.warp_specialize(
+        [
+            (attend, (
+                q, out, lse, lengths, query_offsets, q_tiles, k_tiles, v_tiles, k_ready, v_ready, k_free, v_free, unit,
+                window, batch, stride_q, stride_q_head, stride_out, stride_out_head, 0, KV_HEADS, GROUP, GROUP_P2,
+                HALVES, TILE_Q, TILE, BATCH_P2, BUFFERS,
+            )),
+            (attend, (
+                q, out, lse, lengths, query_offsets, q_tiles, k_tiles, v_tiles, k_ready, v_ready, k_free, v_free, unit,
+                window, batch, stride_q, stride_q_head, stride_out, stride_out_head, 1, KV_HEADS, GROUP, GROUP_P2,
+                HALVES, TILE_Q, TILE, BATCH_P2, BUFFERS,
+            )),
+            (fetch, (
+                k_boxes, v_boxes, block_table, lengths, query_offsets, k_tiles, v_tiles, k_ready, v_ready, k_free,
+                v_free, window, batch, stride_table, frame_rows, head_rows, head_columns, KV_HEADS, HALVES, BLOCK, BOX,
+                TILE_Q, TILE, BATCH_P2, BUFFERS,
+            )),
+        ],
+        [4, 1],
+        [240, 24],
+    )  # fmt: skip
