@@ -17,7 +17,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.cases import BLOCK_SIZES, CASES, Case, Inputs, make_inputs
+from benchmarks.cases import BLOCK_SIZES, CASES, Case, Inputs, command_of, make_inputs
 from benchmarks.rivals import RIVALS, Call, Rival, Unsuitable, contiguous_copies
 from pagefault.attention import FLOOR_TOKENS, DecodeWorkspace, floor_programs, paged_decode, read_floor
 from pagefault.bench import Environment, Row, environment, make_row, rows_as_csv, time_calls
@@ -137,7 +137,7 @@ def main() -> None:
     if not torch.cuda.is_available():
         sys.exit("this benchmark needs a CUDA GPU")
     wanted = options.cases.split(",") if options.cases else []
-    where, rows = environment(torch.device("cuda")), []
+    where, rows = environment(torch.device("cuda"), command_of("attention")), []
     for case in (*CASES, *BLOCK_SIZES):
         if wanted and case.name not in wanted:
             continue

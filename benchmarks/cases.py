@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from dataclasses import dataclass
 
 import torch
@@ -68,6 +70,11 @@ class Inputs:
 
     q: torch.Tensor
     view: PagedKV
+
+
+def command_of(benchmark: str) -> str:
+    """What was typed, for the rows."""
+    return shlex.join(["python", "-m", f"benchmarks.{benchmark}", *sys.argv[1:]])
 
 
 def make_inputs(case: Case, device: str = "cuda", seed: int = 0) -> list[Inputs]:

@@ -17,7 +17,7 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.attention.bias import causal_lower_right
 
-from benchmarks.cases import Case, Inputs, make_inputs
+from benchmarks.cases import Case, Inputs, command_of, make_inputs
 from benchmarks.rivals import Call, contiguous_copies
 from pagefault.attention import PrefillChoice, paged_prefill
 from pagefault.bench import Row, environment, make_row, rows_as_csv, time_calls
@@ -164,7 +164,7 @@ def measure(case: Prefill, rounds: int, tune: bool) -> list[Row]:
             continue
         entered[name], errors[name] = calls, found
     timings = time_calls(entered, rounds, torch.device("cuda"))
-    where = environment(torch.device("cuda"))
+    where = environment(torch.device("cuda"), command_of("prefill"))
     rows = []
     for name, timing in sorted(timings.items(), key=lambda item: item[1].p50):
         rate = case.operations / timing.p50 / 1e6

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.attention.flex_attention import BlockMask, flex_attention
 
 from pagefault.attention import ContiguousKV, DecodeWorkspace, contiguous_decode
 
@@ -120,9 +121,71 @@ def flashinfer(case: Case, inputs: list[Inputs], copies: list[ContiguousKV]) -> 
     return Rival("flashinfer", library.__version__, calls, "host plan not timed")
 
 
+FLEX_PAGE = 128  # tokens: its kernels take no smaller block
+
+
+@cache
+def compiled_flex_attention() -> Callable[..., torch.Tensor]:
+    """FlexAttention, which is slow and large unless it is compiled."""
+    return torch.compile(flex_attention, dynamic=False)
+
+
+def flex(case: Case, inputs: list[Inputs], copies: list[ContiguousKV]) -> Rival:
+    """PyTorch's FlexAttention through a page table: a block mask whose indices are frames, as its PagedAttention makes.
+
+    K and V lie in pools of their own, in frames of 128 tokens, shuffled.
+    """
+    tokens = case.lengths[0]
+    if case.dtype == "fp8" or tokens % FLEX_PAGE:
+        raise Unsuitable(f"takes 16-bit K and V, and here lengths of whole pages of {FLEX_PAGE}")
+    attend: Any = compiled_flex_attention() if inputs[0].q.is_cuda else flex_attention
+    calls: list[Call] = []
+    for number, (one, copy) in enumerate(zip(inputs, copies, strict=True)):
+        batch, device = len(one.q), one.q.device
+        pages = tokens // FLEX_PAGE
+        generator = torch.Generator(device).manual_seed(number)
+        order = torch.randperm(batch * pages, generator=generator, device=device)
+        owners = torch.arange(batch, device=device).repeat_interleave(pages)
+        pools = []
+        for part in (copy.k, copy.v):
+            pool = torch.empty_like(part).view(batch * pages, FLEX_PAGE, case.kv_heads, case.head_dim)
+            pool[order] = part.view(pool.shape)
+            pools.append(pool.flatten(0, 1).transpose(0, 1)[None])  # [1, kv_heads, pool tokens, head_dim]
+        indices = torch.zeros(batch, 1, 1, batch * pages, dtype=torch.int32, device=device)
+        indices[:, 0, 0, :pages] = order.view(batch, pages)
+        none = torch.zeros(batch, 1, 1, dtype=torch.int32, device=device)
+        owns = partial(_owns, torch.empty_like(order).scatter_(0, order, owners))
+        mask = BlockMask.from_kv_blocks(
+            none, torch.zeros_like(indices), none + pages, indices, BLOCK_SIZE=(FLEX_PAGE, FLEX_PAGE), mask_mod=owns,
+            seq_lengths=(1, batch * tokens),
+        )  # fmt: skip
+        k, v = pools
+        calls.append(partial(_flex_call, attend, one.q, k, v, mask))
+    return Rival("flex attention", torch.__version__, calls, f"pages of {FLEX_PAGE}; the mask is made before")
+
+
+def _owns(
+    owners: torch.Tensor,
+    batch: torch.Tensor,
+    head: torch.Tensor,  # noqa: ARG001
+    q: torch.Tensor,  # noqa: ARG001
+    kv: torch.Tensor,
+) -> torch.Tensor:
+    """What the list of full blocks says already, for when it is not compiled."""
+    return owners[kv // FLEX_PAGE] == batch
+
+
+def _flex_call(
+    attend: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: BlockMask
+) -> torch.Tensor:
+    out: torch.Tensor = attend(q[:, :, None], k, v, block_mask=mask, enable_gqa=q.shape[1] != k.shape[1])
+    return out[:, :, 0]
+
+
 RIVALS: dict[str, Callable[[Case, list[Inputs], list[ContiguousKV]], Rival]] = {
     "pagefault contiguous": ours_contiguous,
     "sdpa flash": partial(sdpa, SDPBackend.FLASH_ATTENTION, "sdpa flash"),
     "sdpa cudnn": partial(sdpa, SDPBackend.CUDNN_ATTENTION, "sdpa cudnn"),
     "flashinfer": flashinfer,
+    "flex attention": flex,
 }

@@ -157,10 +157,11 @@ def test_what_cannot_be_is_refused(wrong: dict[str, object], message: str) -> No
 
 
 def test_the_environment_is_told() -> None:
-    where = environment(torch.device("cpu"))
+    where = environment(torch.device("cpu"), "pagefault bench")
     assert where.gpu == "CPU"
     assert where.torch == torch.__version__
     assert where.commit
+    assert where.command == "pagefault bench"
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """Where and with what rows were measured.
+    """Where, with what and by which command rows were measured.
 
     Attributes:
         gpu: The device's name.
@@ -31,6 +31,7 @@ class Environment:
         torch: PyTorch's version.
         triton: Triton's version; empty where it is not installed.
         commit: Of PageFault: PAGEFAULT_COMMIT, or what git says of the checkout; `unknown` otherwise.
+        command: As it was typed; empty where nobody said.
     """
 
     gpu: str
@@ -38,6 +39,7 @@ class Environment:
     torch: str
     triton: str
     commit: str
+    command: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,7 @@ class Row:
         error: What the check before the timing found: against the oracle, or of a paged layout against naive.
         note: What the implementation is spared or given, if anything.
         version: Of a library that is not this one.
-        gpu: See `Environment`, and so are the last four.
+        gpu: See `Environment`, and so are the last five.
     """
 
     case: str
@@ -74,6 +76,7 @@ class Row:
     torch: str
     triton: str
     commit: str
+    command: str
 
 
 def make_row(
@@ -114,8 +117,8 @@ def make_row(
     )
 
 
-def environment(device: torch.device) -> Environment:
-    """The environment of now."""
+def environment(device: torch.device, command: str = "") -> Environment:
+    """The environment of now, for rows that a command makes."""
     driver = ""
     if device.type == "cuda":
         driver = _output(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]).split("\n")[0]
@@ -130,6 +133,7 @@ def environment(device: torch.device) -> Environment:
         torch=torch.__version__,
         triton=triton,
         commit=commit or "unknown",
+        command=command,
     )
 
 

@@ -98,12 +98,13 @@ def build(setup: BenchSetup, tokens: Tokens | None = None) -> Problem:
         return Problem(setup, made)
 
 
-def run(problem: Problem, progress: Progress = lambda _: None) -> BenchReport:
+def run(problem: Problem, progress: Progress = lambda _: None, command: str = "") -> BenchReport:
     """Check, then time.
 
     Args:
         problem: From `build`.
         progress: Told what comes next.
+        command: For the rows: what was typed to measure this.
 
     Raises:
         CheckFailed: A result is wrong; nothing was timed.
@@ -124,7 +125,7 @@ def run(problem: Problem, progress: Progress = lambda _: None) -> BenchReport:
     tokens = problem.tokens[0].lengths
     return BenchReport(
         setup=setup,
-        where=environment(device),
+        where=environment(device, command),
         memory=measure(
             tokens,
             setup.block_size,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pagefault.cli.console import atomic_file, atomic_path, progress
+from pagefault.cli.console import atomic_file, atomic_path, command_line, progress
 from pagefault.cli.sim_options import check_writable
 from pagefault.errors import InputError
 
@@ -226,7 +226,7 @@ def _measure(setup: BenchSetup, activations: str | None, profile: str | None) ->
         update(0, 3, "building the caches")
         tokens = None if activations is None else load_activations(activations, setup)
         problem = build(setup, tokens)
-        report = run(problem, lambda what: update(1 if what == "checks" else 2, 3, what))
+        report = run(problem, lambda what: update(1 if what == "checks" else 2, 3, what), command_line())
     if profile is not None:
         with atomic_path(profile) as temporary:
             profile_steps(problem).export_chrome_trace(str(temporary))
