@@ -14,8 +14,10 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import torch
 
+from kernels import prefill_cases
 from kernels.decode_cases import Case, judge
 from kernels.frame_cases import FRAME_CHECKS
+from kernels.prefill_cases import PrefillCase
 from pagefault.attention import PagedKV, read_floor
 
 
@@ -28,6 +30,14 @@ def main() -> None:
     for case in cases:
         judged = judge(case, "cuda", "triton")
         print(case.name, "ok" if judged.error <= judged.budget else f"WRONG {judged}")
+    chunks = [
+        PrefillCase("prefill", (300, 37, 0, 16), (40, 37, 0, 1), 2, 4, 128, 16, "bf16"),
+        PrefillCase("prefill, window", (300, 37), (40, 37), 2, 4, 64, 16, "fp16", options={"window": 20}),
+        PrefillCase("prefill, soft cap", (300, 37), (40, 37), 2, 3, 80, 16, "bf16", options={"softcap": 4.0}),
+    ]
+    for chunk in chunks:
+        found = prefill_cases.judge(chunk, "cuda", "triton")
+        print(chunk.name, "ok" if found.error <= found.budget else f"WRONG {found}")
     for name, check in FRAME_CHECKS.items():
         print(name, check("cuda") or "ok")
     pool = torch.randn(4, 2, 16, 2, 64, device="cuda")
