@@ -72,9 +72,9 @@ def check_frames(replay: Replay, truth: Truth) -> None:
 
 def check_sequences(replay: Replay, truth: Truth) -> None:
     assert {row: int(replay.sequences[row]) for row in replay.running.tolist()} == truth.running
-    assert np.flatnonzero(replay.doing == Doing.DECODE).tolist() == truth.decoding
-    assert np.flatnonzero(replay.doing == Doing.PREFILL).tolist() == truth.prefilling
-    stalled = np.flatnonzero(replay.doing == Doing.STALLED).tolist()
+    assert np.flatnonzero(replay.doing() == Doing.DECODE).tolist() == truth.decoding
+    assert np.flatnonzero(replay.doing() == Doing.PREFILL).tolist() == truth.prefilling
+    stalled = np.flatnonzero(replay.doing() == Doing.STALLED).tolist()
     assert set(truth.stalled) <= set(stalled)
 
 

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pagefault.report.replay import Doing, Kind, Replay
+from pagefault.report.replay import Kind, Replay
 from pagefault.report.thinning import Cells, evenly, instants
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from pagefault.report.events import Line, RunLog
-    from pagefault.report.replay import PoolState
+    from pagefault.report.replay import Kinds, PoolState
 
     Ints = npt.NDArray[np.int64]
     Column = npt.NDArray[np.int32]
@@ -76,8 +76,10 @@ class Track:
         waiting: Sequences in the queue, int64 [instants].
         swapped: Sequences swapped out, int64 [instants].
         free: Frames that growth can have, free and cached ones, int64 [instants].
+        stored: Tokens in the frames that sequences have, those in a shared frame once, int64 [instants].
         columns: See this module.
         groups: Of each group of sequences that share a frame: how many, and the first of them.
+        kinds: Kinds of frames that are drawn anywhere.
         given: Pages that got a frame in each of `BINS` equal spans of the run's time, int64 [BINS].
         preemptions: The lines of those that are marked.
         preempted: How many there were.
@@ -92,8 +94,10 @@ class Track:
     waiting: Ints
     swapped: Ints
     free: Ints
+    stored: Ints
     columns: dict[str, Column]
     groups: list[list[int]]
+    kinds: list[Kind]
     given: Ints
     preemptions: list[Line]
     preempted: int
@@ -129,6 +133,8 @@ class Track:
             "waiting": self.waiting.tolist(),
             "swapped": self.swapped.tolist(),
             "free": self.free.tolist(),
+            "stored": self.stored.tolist(),
+            "kinds": [kind.name.lower() for kind in self.kinds],
             "groups": self.groups,
             "given": self.given.tolist(),
             "preemptions": [
@@ -191,12 +197,16 @@ def _track(run: RunLog, most_instants: int, most_cells: int) -> Track:
     columns = _columns(shown.size, cells.count, replay.rows)
     groups = _Groups()
     given = np.zeros(times.size, np.int64)
+    stored = np.zeros(shown.size, np.int64)
+    kinds = np.zeros(len(Kind), np.bool_)
     at = {int(step): index for index, step in enumerate(shown)}
     for step in range(times.size):
         replay.advance()
         given[step] = replay.given
         if step in at:
-            _draw(replay, cells, groups, {name: column[at[step]] for name, column in columns.items()})
+            pool = replay.pool()
+            stored[at[step]] = pool.stored(replay.lengths, replay.block_size)
+            kinds[_draw(replay, pool, cells, groups, {name: column[at[step]] for name, column in columns.items()})] = True
     span = max(int(times[-1]), 1)
     bins = np.minimum(times * BINS // span, BINS - 1)
     return Track(
@@ -209,8 +219,10 @@ def _track(run: RunLog, most_instants: int, most_cells: int) -> Track:
         waiting=np.array([lines[step].waiting for step in shown], np.int64),
         swapped=np.array([lines[step].swapped for step in shown], np.int64),
         free=np.array([lines[step].free for step in shown], np.int64),
+        stored=stored,
         columns=columns,
         groups=groups.known,
+        kinds=[kind for kind in Kind if kinds[kind]],
         given=np.bincount(bins, given, BINS).astype(np.int64),
         preemptions=[preemptions[i] for i in evenly(np.arange(len(preemptions)), MOST_PREEMPTIONS)],
         preempted=len(preemptions),
@@ -222,9 +234,8 @@ def _columns(instants: int, cells: int, rows: int) -> dict[str, Column]:
     return {name: np.zeros((instants, width), np.int32) for name, width in widths.items()}
 
 
-def _draw(replay: Replay, cells: Cells, groups: _Groups, into: dict[str, Column]) -> None:
-    """One instant: what each cell and each row shows."""
-    pool = replay.pool()
+def _draw(replay: Replay, pool: PoolState, cells: Cells, groups: _Groups, into: dict[str, Column]) -> Kinds:
+    """One instant: what each cell and each row shows. Returns the kind of each cell."""
     frames = cells.representatives(pool)
     kind, row = pool.kind[frames], pool.row[frames]
     owner = into["owner"]
@@ -235,12 +246,13 @@ def _draw(replay: Replay, cells: Cells, groups: _Groups, into: dict[str, Column]
     owner[alone] = replay.sequences[row[alone]]
     shared = np.flatnonzero(kind == Kind.SHARED)
     if shared.size:
-        owner[shared] = FIRST_GROUP - groups.of(replay, frames[shared])
+        owner[shared] = FIRST_GROUP - groups.of(replay, pool, frames[shared])
     into["page"][:] = pool.page[frames]
     into["sequence"][:] = replay.sequences
     into["tokens"][:] = np.where(replay.sequences >= 0, replay.lengths, 0)
-    into["pages"][:] = np.bincount(replay.mentions().rows, minlength=replay.rows)
-    into["doing"][:] = replay.doing
+    into["pages"][:] = np.bincount(pool.entries.rows, minlength=replay.rows)
+    into["doing"][:] = replay.doing()
+    return kind
 
 
 class _Groups:
@@ -250,9 +262,9 @@ class _Groups:
         self.known: list[list[int]] = []
         self._number: dict[tuple[int, ...], int] = {}
 
-    def of(self, replay: Replay, frames: Ints) -> Ints:
+    def of(self, replay: Replay, pool: PoolState, frames: Ints) -> Ints:
         """The number of the group that shares each of these frames, int64 [n]."""
-        entries = replay.mentions()
+        entries = pool.entries
         order = np.argsort(entries.frames, kind="stable")
         sharers, sorted_frames = replay.sequences[entries.rows[order]], entries.frames[order]
         starts, stops = (np.searchsorted(sorted_frames, frames, side) for side in ("left", "right"))

@@ -70,12 +70,20 @@ class PoolState:
         row: The (lowest) row that has the frame, `NOBODY` if none, int32 [pool_blocks].
         page: Which page of that row it is, 0 where there is none, int32 [pool_blocks].
         tables: In how many page tables it is, int32 [pool_blocks].
+        entries: The page tables' entries that say so.
     """
 
     kind: Kinds
     row: Frames
     page: Frames
     tables: Frames
+    entries: Mentions
+
+    def stored(self, lengths: Ints, block_size: int) -> int:
+        """Tokens in frames that sequences have; those in a shared frame count once. `lengths` is by row."""
+        held = np.flatnonzero(self.tables)
+        tokens = lengths[self.row[held]] - self.page[held].astype(np.int64) * block_size
+        return int(tokens.clip(0, block_size).sum())
 
 
 class Replay:
@@ -88,7 +96,6 @@ class Replay:
         step: The line of this step, None before the first.
         sequences: Who has each row, swapped-out sequences included, `NOBODY` if none, int64 [rows].
         lengths: Tokens of each row, those that this step computes included, int64 [rows].
-        doing: A `Doing` of each row, uint8 [rows].
         cached: Frames that nobody references and that may still be hit, bool [pool_blocks].
         given: Pages that got a frame in this step: faults, reservations, pages that come back from the host. Those
             that the prefix cache had are not among them.
@@ -104,7 +111,6 @@ class Replay:
         self.step: Line | None = None
         self.sequences: Ints = np.full(rows, NOBODY, np.int64)
         self.lengths: Ints = np.zeros(rows, np.int64)
-        self.doing: Kinds = np.zeros(rows, np.uint8)
         self.cached: Mask = np.zeros(self.pool_blocks, np.bool_)
         self.given = 0
         self._tables: list[Frames] = [np.empty(0, np.int32)] * rows
@@ -151,15 +157,12 @@ class Replay:
 
     def mentions(self) -> Mentions:
         """All entries of all page tables."""
-        found = [(row, np.flatnonzero(table != NO_FRAME)) for row, table in enumerate(self._tables)]
-        found = [(row, pages) for row, pages in found if pages.size]
-        if not found:
-            return Mentions(*(np.empty(0, np.int64) for _ in range(3)))
-        return Mentions(
-            np.concatenate([self._tables[row][pages] for row, pages in found]).astype(np.int64),
-            np.repeat([row for row, _ in found], [pages.size for _, pages in found]),
-            np.concatenate([pages for _, pages in found]),
-        )
+        sizes = np.array([table.size for table in self._tables], np.int64)
+        frames = np.concatenate([np.empty(0, np.int32), *self._tables]).astype(np.int64)
+        rows = np.repeat(np.arange(self.rows), sizes)
+        pages = np.arange(frames.size) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        there = np.flatnonzero(frames != NO_FRAME)
+        return Mentions(frames[there], rows[there], pages[there])
 
     def pool(self) -> PoolState:
         """What every frame is in this step."""
@@ -177,7 +180,17 @@ class Replay:
         kind[tables == 1] = Kind.RESERVED
         kind[(tables == 1) & has_token] = Kind.HELD
         kind[tables > 1] = Kind.SHARED
-        return PoolState(kind, row, page, tables)
+        return PoolState(kind, row, page, tables, entries)
+
+    def doing(self) -> Kinds:
+        """What the sequence of each row does in this step, a `Doing`, uint8 [rows]."""
+        doing = np.full(self.rows, Doing.NOTHING, np.uint8)
+        doing[self.running] = Doing.STALLED
+        if self.step is not None and not self._delivered:
+            computed = np.array([row for row, _ in self.step.lengths], np.int64)
+            doing[computed[doing[computed] != Doing.NOTHING]] = Doing.PREFILL
+        doing[self._decoding & (doing != Doing.NOTHING)] = Doing.DECODE
+        return doing
 
     # --- within --------------------------------------------------------------------------------------
 
@@ -206,7 +219,6 @@ class Replay:
         before = self.lengths.copy()
         self._take_lengths(line)
         self._take_tables(line, before)
-        self._take_doings(line)
 
     def _take_lengths(self, line: Line) -> None:
         for rows in (line.on, line.off, [row for row, _ in line.lengths]):
@@ -249,15 +261,6 @@ class Replay:
             larger[: table.size] = table
             self._tables[row] = table = larger
         return table
-
-    def _take_doings(self, line: Line) -> None:
-        self.doing.fill(Doing.NOTHING)
-        self.doing[self.running] = Doing.STALLED
-        if not self._delivered:
-            for row, _ in line.lengths:
-                if self.doing[row]:
-                    self.doing[row] = Doing.PREFILL
-        self.doing[self._decoding & (self.doing != Doing.NOTHING)] = Doing.DECODE
 
 
 def _require(numbers: Sequence[int], below: int, what: str, least: int = 0) -> None:
