@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pagefault.report.colours import PALETTE, choose_colours, columns_of
 from pagefault.report.replay import Kind, Replay
 from pagefault.report.thinning import Cells, evenly, instants
 
@@ -107,11 +108,11 @@ class Track:
         """What was left out, in words."""
         said = []
         if self.shown.size < self.steps:
-            said.append(f"{self.shown.size:,} of {self.steps:,} steps are drawn")
+            said.append(f"{self.shown.size:,} of {self.steps:,} steps")
         if self.per_cell > 1:
-            said.append(f"a cell stands for {self.per_cell:,} frames and shows what most of them are")
+            said.append(f"cells of {self.per_cell:,} frames that show what most of them are")
         if len(self.preemptions) < self.preempted:
-            said.append(f"{len(self.preemptions):,} of {self.preempted:,} preemptions are marked")
+            said.append(f"{len(self.preemptions):,} of {self.preempted:,} preemptions")
         return said
 
     def as_json(self) -> dict[str, Any]:
@@ -127,6 +128,7 @@ class Track:
             "complete": self.run.complete,
             "instants": int(self.shown.size),
             "cells": cells,
+            "across": columns_of(cells),
             "rows": rows,
             "times": self.times.tolist(),
             "numbers": self.numbers.tolist(),
@@ -154,17 +156,24 @@ class Playback:
 
     @property
     def thinned(self) -> str:
-        """One sentence a run that was thinned, what was left out; empty if nothing was."""
+        """What was left out, in one sentence; empty if nothing was."""
         several = len(self.tracks) > 1
-        return " ".join(
-            (f"{track.run.header.name}: " if several else "Thinned for drawing: ") + "; ".join(track.thinned) + "."
+        parts = [
+            (f"{track.run.header.name}, " if several else "") + ", ".join(track.thinned)
             for track in self.tracks
             if track.thinned
-        )
+        ]
+        return f"Thinned for drawing: {'; '.join(parts)}." if parts else ""
 
     def as_json(self) -> dict[str, Any]:
         """What the player reads."""
-        return {"runs": [track.as_json() for track in self.tracks]}
+        colours = choose_colours(track.columns["owner"] for track in self.tracks)
+        return {
+            "palette": PALETTE,
+            "sequences": list(colours),
+            "colours": list(colours.values()),
+            "runs": [track.as_json() for track in self.tracks],
+        }
 
 
 def playback(

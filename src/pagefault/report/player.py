@@ -15,20 +15,6 @@ if TYPE_CHECKING:
 
     from pagefault.report.events import RunLog
 
-PALETTE = (
-    "#0072b2",
-    "#e69f00",
-    "#009e73",
-    "#cc79a7",
-    "#56b4e9",
-    "#d55e00",
-    "#f0e442",
-    "#8c5bb5",
-    "#9fd8b4",
-    "#a0522d",
-)
-"""A sequence's colour is the one of its id. Whoever is colour-blind tells neighbours in it apart, on light and dark."""
-
 SCRIPTS = ("track.js", "pool.js", "timeline.js", "player.js")
 
 
@@ -50,7 +36,7 @@ def player_section(runs: Sequence[RunLog]) -> str:
     played = playback(runs)
     if not played.tracks:
         return ""
-    data = json.dumps({"palette": PALETTE, **played.as_json()}, separators=(",", ":"))
+    data = json.dumps(played.as_json(), separators=(",", ":"))
     return Template(_asset("player.html")).substitute(
         note=html.escape(played.thinned), data=data.replace("<", "\\u003c")
     )

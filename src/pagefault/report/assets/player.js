@@ -13,7 +13,7 @@ class Pane {
       status: element.querySelector(".pool-status"), facts: element.querySelector(".pool-facts"),
       says: element.querySelector(".pool-says"), body: element.querySelector("tbody"),
     };
-    this.view = new PoolView(element.querySelector("canvas"), () => this.player.highlight(this.pointed()));
+    this.view = new PoolView(element.querySelector(".pool-frame"), () => this.player.highlight(this.pointed()));
     const list = this.parts.body;
     list.addEventListener("pointermove", (event) => {
       const row = event.target.closest("tr");
@@ -25,6 +25,7 @@ class Pane {
   /** Shows this run from now on. */
   async choose(track) {
     this.track = track;
+    this.view.across = track.across;
     this.parts.name.textContent = track.name;
     this.element.dataset.run = track.name;
     delete this.element.dataset.instant;
@@ -59,7 +60,7 @@ class Pane {
       queue: count(track.waiting[instant]),
       running: count(running.length) + (stalled ? `, ${count(stalled)} stalled` : ""),
       "frames in use": `${count(used)} (${share(used, track.blocks)})`,
-      "room filled": share(track.stored[instant], used * track.blockSize),
+      "filled with tokens": share(track.stored[instant], used * track.blockSize),
     };
     if (track.swapped.some(Boolean)) facts["swapped out"] = count(track.swapped[instant]);
     this.parts.facts.replaceChildren(...Object.entries(facts).map(([name, value]) => {
@@ -92,10 +93,13 @@ class Pane {
       const row = rows[index];
       row.dataset.id = id;
       row.dataset.does = does;
-      row.cells[0].firstChild.style.background = this.player.paint.of(id);
-      row.cells[0].lastChild.data = id;
-      [tokens, pages].forEach((number, at) => (row.cells[at + 1].textContent = count(number)));
-      row.cells[3].textContent = does;
+      if (row.cells[0].lastChild.data !== String(id)) {
+        row.cells[0].firstChild.style.background = this.player.paint.of(id);
+        row.cells[0].lastChild.data = id;
+      }
+      [count(tokens), count(pages), does].forEach((said, at) => {
+        if (row.cells[at + 1].textContent !== said) row.cells[at + 1].textContent = said;
+      });
     });
   }
 
@@ -119,7 +123,7 @@ class Player {
   constructor(section) {
     this.section = section;
     const data = JSON.parse(section.querySelector(".pool-data").textContent);
-    this.palette = data.palette;
+    this.colours = new Map(data.sequences.map((id, at) => [id, data.palette[data.colours[at]]]));
     this.tracks = data.runs.map((run) => new Track(run));
     this.time = 0;
     this.chosen = null;
@@ -137,7 +141,7 @@ class Player {
   }
 
   mix() {
-    return new Paint(this.section, this.palette);
+    return new Paint(this.section, this.colours);
   }
 
   clone(name) {
@@ -272,13 +276,14 @@ class Player {
   }
 
   highlight(sequence) {
+    if (this.chosen !== sequence) this.section.dataset.chosen = sequence ?? "";
     this.chosen = sequence;
     for (const pane of this.panes) pane.draw();
   }
 
   timelines() {
     const says = this.section.querySelector(".pool-lane-says");
-    const resting = this.preemptions.length ? "Point at a ▲ to see who lost frames for whom." : "";
+    const resting = this.preemptions.length ? "Areas: frames given to pages. Point at a ▲ to see who lost frames for whom." : "Areas: frames given to pages.";
     says.textContent = this.said ? told(this.said) : resting;
     for (const lane of this.lanes) lane.draw(this.paint, this.time, this.said);
   }
@@ -292,7 +297,7 @@ class Player {
 
   /** A sample of each kind of cell that these runs have. */
   legend() {
-    const one = { members: [0], stored: 1 }, sample = {
+    const one = { members: [this.colours.keys().next().value], stored: 1 }, sample = {
       held: ["tokens of a sequence, by its colour; half full: half of its slots", { ...one, stored: 0.5 }],
       reserved: ["reserved, no token yet", one], shared: ["shared by sequences", one],
       cached: ["cached for a later hit", one], leaving: ["on its way to the host", one], free: ["free", one],

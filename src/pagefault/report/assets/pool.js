@@ -2,10 +2,10 @@
 
 /** Colours of the page, and how each kind of cell is painted. */
 class Paint {
-  constructor(section, palette) {
+  constructor(section, colours) {
     const style = getComputedStyle(section);
     const read = (name, otherwise) => style.getPropertyValue(name).trim() || otherwise;
-    this.palette = palette;
+    this.colours = colours; // by sequence
     this.bg = read("--bg", "#fff");
     this.fg = read("--fg", "#111");
     this.muted = read("--muted", "#666");
@@ -15,7 +15,7 @@ class Paint {
   }
 
   of(sequence) {
-    return this.palette[sequence % this.palette.length];
+    return this.colours.get(sequence) ?? this.muted;
   }
 
   /** One cell, `size` pixels wide, in device pixels. Kinds differ by form, not by colour alone. */
@@ -75,11 +75,15 @@ class Paint {
 
 /** The canvas of one pool: where a cell is, which cell is under the pointer or the keyboard's cursor. */
 class PoolView {
-  constructor(canvas, onPoint) {
-    this.canvas = canvas;
+  constructor(frame, onPoint) {
+    this.canvas = frame.querySelector("canvas");
+    this.mark = frame.querySelector(".pool-cursor");
     this.onPoint = onPoint;
     this.cells = [];
+    this.across = 1;
     this.cursor = null;
+    this.drawn = { cells: [] };
+    const { canvas } = this;
     canvas.addEventListener("pointermove", (event) => this.point(this.under(event)));
     canvas.addEventListener("pointerdown", (event) => this.point(this.under(event)));
     canvas.addEventListener("pointerleave", (event) => event.pointerType === "mouse" && this.point(null));
@@ -88,28 +92,23 @@ class PoolView {
     canvas.addEventListener("keydown", (event) => this.key(event));
   }
 
-  get columns() {
-    // A power of two near the square root, so that a reserved run of 128 frames fills whole lines.
-    return Math.max(1, 2 ** Math.round(Math.log2(Math.sqrt(this.cells.length || 1))));
-  }
-
   point(cell) {
+    if (cell === this.cursor) return;
     this.cursor = cell;
-    this.onPoint(cell);
+    this.onPoint();
   }
 
   under(event) {
-    const box = this.canvas.getBoundingClientRect();
-    const size = this.size / devicePixelRatio;
+    const box = this.canvas.getBoundingClientRect(), size = this.size / devicePixelRatio;
     const column = Math.floor((event.clientX - box.left) / size), row = Math.floor((event.clientY - box.top) / size);
-    const cell = row * this.columns + column;
-    return column >= 0 && column < this.columns && row >= 0 && cell < this.cells.length ? cell : null;
+    const cell = row * this.across + column;
+    return column >= 0 && column < this.across && row >= 0 && cell < this.cells.length ? cell : null;
   }
 
   key(event) {
     const last = this.cells.length - 1, from = this.cursor ?? 0;
     const moves = {
-      ArrowLeft: from - 1, ArrowRight: from + 1, ArrowUp: from - this.columns, ArrowDown: from + this.columns,
+      ArrowLeft: from - 1, ArrowRight: from + 1, ArrowUp: from - this.across, ArrowDown: from + this.across,
       Home: 0, End: last, Escape: null,
     };
     if (!(event.key in moves) || event.ctrlKey || event.metaKey || event.altKey) return;
@@ -118,29 +117,42 @@ class PoolView {
     this.point(to === null || (to >= 0 && to <= last) ? to : from);
   }
 
-  /** Draws the cells; those of the `chosen` sequence stand out. */
+  /** Draws the cells; those of the `chosen` sequence stand out. Cells that look as they did are left alone. */
   draw(paint, blockSize, chosen) {
-    const { canvas, columns } = this;
-    const rows = Math.ceil(this.cells.length / columns);
-    const width = Math.round(canvas.parentElement.clientWidth * devicePixelRatio);
-    this.size = Math.max(1, Math.min(Math.floor(width / columns), Math.round(32 * devicePixelRatio)));
-    canvas.width = this.size * columns;
-    canvas.height = this.size * rows;
-    canvas.style.width = `${canvas.width / devicePixelRatio}px`;
-    const ctx = canvas.getContext("2d");
-    const place = (index) => [(index % columns) * this.size, Math.floor(index / columns) * this.size];
-    this.cells.forEach((cell, index) => {
-      const mine = chosen !== null && cell.members.includes(chosen);
-      ctx.globalAlpha = chosen === null || mine ? 1 : 0.3;
-      paint.cell(ctx, cell, ...place(index), this.size, blockSize);
-    });
-    ctx.globalAlpha = 1;
-    if (this.cursor === null) return;
-    const [x, y] = place(this.cursor), thick = Math.max(2, Math.round(2 * devicePixelRatio));
-    for (const [colour, grown] of [[paint.bg, thick], [paint.fg, 0]]) {
-      ctx.strokeStyle = colour;
-      ctx.lineWidth = thick;
-      ctx.strokeRect(x - grown, y - grown, this.size + 2 * grown, this.size + 2 * grown);
+    const width = Math.round(this.canvas.parentElement.clientWidth * devicePixelRatio);
+    const size = Math.max(1, Math.min(Math.floor(width / this.across), Math.round(32 * devicePixelRatio)));
+    const { drawn, cells } = this, ctx = this.canvas.getContext("2d");
+    if (drawn.paint !== paint || drawn.size !== size || drawn.cells.length !== cells.length) {
+      this.resize(size);
+      drawn.cells = [];
     }
+    const standsOut = (cell, one) => one === null || cell.members.includes(one);
+    cells.forEach((cell, index) => {
+      const before = drawn.cells[index];
+      if (before && before.owner === cell.owner && before.stored === cell.stored && before.page === cell.page &&
+        standsOut(before, drawn.chosen) === standsOut(cell, chosen)) return;
+      const x = (index % this.across) * size, y = Math.floor(index / this.across) * size;
+      ctx.clearRect(x, y, size, size);
+      ctx.globalAlpha = standsOut(cell, chosen) ? 1 : 0.25;
+      paint.cell(ctx, cell, x, y, size, blockSize);
+    });
+    this.drawn = { cells, paint, size, chosen };
+    this.markCursor();
+  }
+
+  resize(size) {
+    const { canvas } = this;
+    this.size = size;
+    canvas.width = size * this.across;
+    canvas.height = size * Math.ceil(this.cells.length / this.across);
+    canvas.style.width = `${canvas.width / devicePixelRatio}px`;
+  }
+
+  markCursor() {
+    this.mark.hidden = this.cursor === null;
+    if (this.cursor === null) return;
+    const size = this.size / devicePixelRatio;
+    const place = { left: this.cursor % this.across, top: Math.floor(this.cursor / this.across), width: 1, height: 1 };
+    for (const [name, cells] of Object.entries(place)) this.mark.style[name] = `${cells * size}px`;
   }
 }

@@ -53,7 +53,7 @@ class Lane {
     ctx.globalAlpha = 0.55;
     const bin = x(track.end) / track.given.length;
     track.given.forEach((given, index) => {
-      const tall = given ? Math.max(1, (given / most) * (floor - 2)) : 0;
+      const tall = given ? Math.max(1, Math.sqrt(given / most) * (floor - 2)) : 0; // so that the first rush hides nothing
       ctx.fillRect(index * bin, floor - tall, Math.max(bin, 1), tall);
     });
     ctx.globalAlpha = 1;

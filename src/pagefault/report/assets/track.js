@@ -77,7 +77,8 @@ class Track {
   }
 }
 
-const count = (number) => number.toLocaleString("en-US");
+const digits = new Intl.NumberFormat("en-US");
+const count = (number) => digits.format(number);
 const several = (number, what) => `${count(number)} ${what}${number === 1 ? "" : "s"}`;
 
 /** Simulated nanoseconds as a person reads them. */
