@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from pagefault.report.events import RunLog
 
-SCRIPTS = ("track.js", "pool.js", "timeline.js", "player.js")
+SCRIPTS = ("track.js", "pool.js", "timeline.js", "pane.js", "player.js")
 
 
 def player_section(runs: Sequence[RunLog]) -> str:

@@ -18,45 +18,44 @@ class Paint {
     return this.colours.get(sequence) ?? this.muted;
   }
 
-  /** One cell, `size` pixels wide, in device pixels. Kinds differ by form, not by colour alone. */
-  cell(ctx, cell, x, y, size, blockSize) {
-    const gap = size >= 5 ? Math.max(1, Math.round(size / 10)) : 0;
-    const side = size - gap;
-    if (cell.kind === "free") return this.outline(ctx, this.line, x, y, side, 1);
-    if (cell.kind === "cached") return this.bars(ctx, this.muted, x, y, side, 1);
-    if (cell.kind === "leaving") return this.bars(ctx, this.muted, x, y, side, 0);
-    const colour = this.of(cell.members[0]), alpha = ctx.globalAlpha;
+  /** One cell in device pixels. Kinds differ by form, not by colour alone. */
+  cell(ctx, cell, box, blockSize) {
+    if (cell.kind === "free") return this.outline(ctx, this.line, box, 1);
+    if (cell.kind === "cached") return this.bars(ctx, this.muted, box, 1);
+    if (cell.kind === "leaving") return this.bars(ctx, this.fg, box, 0);
+    const { x, y, width, height } = box, colour = this.of(cell.members[0]), alpha = ctx.globalAlpha;
     ctx.fillStyle = colour;
     ctx.globalAlpha = alpha * 0.25;
-    ctx.fillRect(x, y, side, side);
+    ctx.fillRect(x, y, width, height);
     ctx.globalAlpha = alpha;
-    if (cell.kind === "reserved") return this.outline(ctx, colour, x, y, side, 0.75);
-    const filled = Math.max(1, Math.round((side * cell.stored) / blockSize));
-    ctx.fillRect(x, y + side - filled, side, filled);
-    if (cell.kind === "shared") this.dot(ctx, x + side / 2, y + side / 2, Math.max(1, side / 4.5));
+    if (cell.kind === "reserved") return this.outline(ctx, colour, box, 0.75);
+    const filled = Math.max(1, Math.round((height * cell.stored) / blockSize));
+    ctx.fillRect(x, y + height - filled, width, filled);
+    if (cell.kind === "shared") this.dot(ctx, x + width / 2, y + height / 2, Math.max(1, width / 4.5));
   }
 
-  outline(ctx, colour, x, y, side, alpha) {
+  outline(ctx, colour, { x, y, width, height }, alpha) {
     const before = ctx.globalAlpha;
     ctx.globalAlpha = before * alpha;
     ctx.strokeStyle = colour;
     ctx.lineWidth = 1;
-    ctx.strokeRect(x + 0.5, y + 0.5, side - 1, side - 1);
+    ctx.strokeRect(x + 0.5, y + 0.5, width - 1, height - 1);
     ctx.globalAlpha = before;
   }
 
-  /** Three bars, level or (slant 1) rising. */
-  bars(ctx, colour, x, y, side, slant) {
+  /** Thin bars, level or (slant 1) rising. */
+  bars(ctx, colour, { x, y, width, height }, slant) {
     ctx.save();
     ctx.beginPath();
-    ctx.rect(x, y, side, side);
+    ctx.rect(x, y, width, height);
     ctx.clip();
+    ctx.globalAlpha *= 0.6;
     ctx.strokeStyle = colour;
-    ctx.lineWidth = Math.max(1, side / 8);
+    ctx.lineWidth = Math.max(0.75, height / 10);
     ctx.beginPath();
     for (const at of slant ? [0.5, 1, 1.5] : [0.2, 0.5, 0.8]) {
-      ctx.moveTo(x, y + side * at);
-      ctx.lineTo(x + side, y + side * (at - slant));
+      ctx.moveTo(x, y + height * at);
+      ctx.lineTo(x + width, y + height * (at - slant));
     }
     ctx.stroke();
     ctx.restore();
@@ -83,6 +82,7 @@ class PoolView {
     this.across = 1;
     this.cursor = null;
     this.drawn = { cells: [] };
+    this.room = 0;
     const { canvas } = this;
     canvas.addEventListener("pointermove", (event) => this.point(this.under(event)));
     canvas.addEventListener("pointerdown", (event) => this.point(this.under(event)));
@@ -98,11 +98,16 @@ class PoolView {
     this.onPoint();
   }
 
+  get lines() {
+    return Math.ceil(this.cells.length / this.across);
+  }
+
   under(event) {
-    const box = this.canvas.getBoundingClientRect(), size = this.size / devicePixelRatio;
-    const column = Math.floor((event.clientX - box.left) / size), row = Math.floor((event.clientY - box.top) / size);
-    const cell = row * this.across + column;
-    return column >= 0 && column < this.across && row >= 0 && cell < this.cells.length ? cell : null;
+    const box = this.canvas.getBoundingClientRect();
+    const column = Math.floor(((event.clientX - box.left) / box.width) * this.across);
+    const line = Math.floor(((event.clientY - box.top) / box.height) * this.lines);
+    const cell = line * this.across + column;
+    return column >= 0 && column < this.across && line >= 0 && cell < this.cells.length ? cell : null;
   }
 
   key(event) {
@@ -119,9 +124,8 @@ class PoolView {
 
   /** Draws the cells; those of the `chosen` sequence stand out. Cells that look as they did are left alone. */
   draw(paint, blockSize, chosen) {
-    const width = Math.round(this.canvas.parentElement.clientWidth * devicePixelRatio);
-    const size = Math.max(1, Math.min(Math.floor(width / this.across), Math.round(32 * devicePixelRatio)));
     const { drawn, cells } = this, ctx = this.canvas.getContext("2d");
+    const size = Math.max(1, Math.min(this.room / this.across, 32 * devicePixelRatio)); // of a cell, gap included
     if (drawn.paint !== paint || drawn.size !== size || drawn.cells.length !== cells.length) {
       this.resize(size);
       drawn.cells = [];
@@ -131,28 +135,41 @@ class PoolView {
       const before = drawn.cells[index];
       if (before && before.owner === cell.owner && before.stored === cell.stored && before.page === cell.page &&
         standsOut(before, drawn.chosen) === standsOut(cell, chosen)) return;
-      const x = (index % this.across) * size, y = Math.floor(index / this.across) * size;
-      ctx.clearRect(x, y, size, size);
+      const { box, gap } = this.place(index, size);
+      ctx.clearRect(box.x, box.y, box.width + gap, box.height + gap);
       ctx.globalAlpha = standsOut(cell, chosen) ? 1 : 0.25;
-      paint.cell(ctx, cell, x, y, size, blockSize);
+      paint.cell(ctx, cell, box, blockSize);
     });
     this.drawn = { cells, paint, size, chosen };
     this.markCursor();
   }
 
+  /** How wide the grid may be. Measured when it may have changed only: asking makes the browser lay out the page. */
+  measure() {
+    this.room = Math.round(this.canvas.parentElement.clientWidth * devicePixelRatio);
+  }
+
+  /** Where a cell is: at whole device pixels, though the size is not whole, so that the grid fills its width. */
+  place(index, size) {
+    const column = index % this.across, line = Math.floor(index / this.across);
+    const x = Math.round(column * size), y = Math.round(line * size);
+    const gap = size >= 4.5 ? Math.max(1, Math.round(size / 10)) : 0;
+    const width = Math.round((column + 1) * size) - x - gap, height = Math.round((line + 1) * size) - y - gap;
+    return { box: { x, y, width, height }, gap };
+  }
+
   resize(size) {
     const { canvas } = this;
-    this.size = size;
-    canvas.width = size * this.across;
-    canvas.height = size * Math.ceil(this.cells.length / this.across);
+    canvas.width = Math.round(size * this.across);
+    canvas.height = Math.round(size * this.lines);
     canvas.style.width = `${canvas.width / devicePixelRatio}px`;
   }
 
   markCursor() {
     this.mark.hidden = this.cursor === null;
     if (this.cursor === null) return;
-    const size = this.size / devicePixelRatio;
-    const place = { left: this.cursor % this.across, top: Math.floor(this.cursor / this.across), width: 1, height: 1 };
-    for (const [name, cells] of Object.entries(place)) this.mark.style[name] = `${cells * size}px`;
+    const { x: left, y: top, width, height } = this.place(this.cursor, this.drawn.size).box;
+    for (const [name, pixels] of Object.entries({ left, top, width, height }))
+      this.mark.style[name] = `${pixels / devicePixelRatio}px`;
   }
 }

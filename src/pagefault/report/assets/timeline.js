@@ -24,7 +24,7 @@ class Lane {
 
   /** The preemption next to the pointer, at most 6 pixels away. */
   near(event) {
-    const time = this.timeAt(event), reach = (6 / this.canvas.clientWidth) * this.span;
+    const time = this.timeAt(event), reach = (6 / this.width) * this.span;
     let best = null;
     for (const preemption of this.track.preemptions) {
       const away = Math.abs(preemption[0] - time);
@@ -42,9 +42,15 @@ class Lane {
       "aria-label", `${track.name}: frames given to pages until ${duration(track.end)}; ${preempted}`);
   }
 
+  /** See `PoolView.measure`. */
+  measure() {
+    this.width = this.canvas.clientWidth;
+    this.height = this.canvas.clientHeight;
+  }
+
   draw(paint, time, said) {
     const { canvas, track } = this, ctx = canvas.getContext("2d"), scale = devicePixelRatio;
-    const width = canvas.clientWidth, height = canvas.clientHeight;
+    const { width, height } = this;
     canvas.width = Math.round(width * scale);
     canvas.height = Math.round(height * scale);
     ctx.scale(scale, scale);
