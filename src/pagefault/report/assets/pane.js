@@ -44,7 +44,7 @@ class Pane {
     }
     element.classList.toggle("pool-over", over);
     const end = `${track.complete ? "ended" : "was stopped"} at ${duration(track.end)}`;
-    this.parts.status.textContent = over ? end : `step ${count(track.numbers[instant])}`;
+    this.parts.status.textContent = over ? `${end}; this was its last step` : `step ${count(track.numbers[instant])}`;
     this.draw();
   }
 
