@@ -52,7 +52,9 @@ def opened(
     page.on("pageerror", lambda error: problems.append(str(error)))
     page.on(
         "request",
-        lambda request: None if request.url.startswith(("file:", "blob:", "data:")) else problems.append(request.url),
+        lambda request: (
+            None if request.url.startswith(("file:", "blob:", "data:")) else problems.append(request.url)
+        ),
     )
     page.goto(file.as_uri())
     try:

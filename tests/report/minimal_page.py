@@ -20,7 +20,8 @@ PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>The 
 @media(prefers-color-scheme:dark){{:root:not([data-theme=light]){{color-scheme:dark;{dark}}}}}
 :root[data-theme=dark]{{color-scheme:dark;{dark}}}
 *{{box-sizing:border-box}}
-body{{margin:0 auto;padding:16px;max-width:1240px;font:16px/1.45 system-ui,sans-serif;background:var(--bg);color:var(--fg)}}
+body{{margin:0 auto;padding:16px;max-width:1240px;font:16px/1.45 system-ui,sans-serif}}
+body{{background:var(--bg);color:var(--fg)}}
 {style}</style></head><body>{section}<script type="module">{script}</script></body></html>"""
 
 

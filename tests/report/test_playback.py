@@ -192,9 +192,9 @@ def test_one_step_and_one_frame() -> None:
 
 
 def test_a_large_thinned_run_is_a_few_hundred_kilobytes() -> None:
-    """60,000 frames, 1,000 steps, everything replaced again and again."""
+    """60,000 frames, 700 steps, everything replaced again and again."""
     lines = [Line(0, "admitted", id=0, row=0)]
-    for step in range(1000):
+    for step in range(700):
         start = 600 * step % 60_000
         lines.append(
             Line(

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     Case = Callable[[Path], tuple[RunLog, Watcher]]
 
-SMALL = {"jobs": 40, "workers": 16, "pool_blocks": 384, "seed": 7}
-SERVED = {"max_num_batched_tokens": 256, "max_num_seqs": 12, "watermark": 0.0}
+SMALL: dict[str, Any] = {"jobs": 24, "workers": 16, "pool_blocks": 384, "seed": 7}
+SERVED: dict[str, Any] = {"max_num_batched_tokens": 256, "max_num_seqs": 12, "watermark": 0.0}
 
 CASES: dict[str, Case] = {
     "classic naive": lambda path: classic(path, admission="naive", **SMALL),

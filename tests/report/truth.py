@@ -117,5 +117,3 @@ def served(
         result, _ = serve(workload, setup, observers=(log, watcher))
         log.end(result)
     return read_events(path)[0], watcher
-
-

@@ -28,7 +28,7 @@ PALETTE = (
     "#8df5f0",
     "#66377f",
 )
-"""Okabe and Ito's seven and four more that are at least as far from them, and from each other, for every kind of sight."""
+"""Okabe and Ito's seven, and four more that are as far from them and from each other, for every kind of sight."""
 
 SAMPLES = 60
 """Instants in which neighbours are looked for, a run."""
@@ -79,4 +79,6 @@ def _neighbours(owner: Column) -> Iterable[tuple[tuple[int, int], int]]:
     other = np.concatenate([np.maximum(*pair).ravel() for pair in pairs])
     counted = (one >= 0) & (one != other)
     codes, times = np.unique(one[counted] << 32 | other[counted], return_counts=True)
-    return zip(zip((codes >> 32).tolist(), (codes & 0xFFFFFFFF).tolist(), strict=True), times.tolist(), strict=True)
+    return zip(
+        zip((codes >> 32).tolist(), (codes & 0xFFFFFFFF).tolist(), strict=True), times.tolist(), strict=True
+    )

@@ -215,7 +215,11 @@ def _track(run: RunLog, most_instants: int, most_cells: int) -> Track:
         if step in at:
             pool = replay.pool()
             stored[at[step]] = pool.stored(replay.lengths, replay.block_size)
-            kinds[_draw(replay, pool, cells, groups, {name: column[at[step]] for name, column in columns.items()})] = True
+            kinds[
+                _draw(
+                    replay, pool, cells, groups, {name: column[at[step]] for name, column in columns.items()}
+                )
+            ] = True
     span = max(int(times[-1]), 1)
     bins = np.minimum(times * BINS // span, BINS - 1)
     return Track(

@@ -26,7 +26,12 @@ class Pane {
     this.parts.name.textContent = track.name;
     this.element.dataset.run = track.name;
     delete this.element.dataset.instant;
-    await track.ready();
+    try {
+      await track.ready();
+    } catch (error) {
+      this.parts.status.textContent = `cannot be unpacked (${error.message}); a browser of 2023 or later can`;
+      return;
+    }
     this.seek(this.player.time);
   }
 
