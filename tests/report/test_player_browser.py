@@ -173,6 +173,8 @@ def test_hovering_lights_up_the_sequence_in_both_runs_and_leaving_ends_it(
     assert page.locator("#pool").get_attribute("data-chosen") == str(sequence)
     marked = page.locator(".pool-mine")
     assert {row.get_attribute("data-id") for row in marked.all()} == {str(sequence)}
+    for row in marked.all():
+        assert row.evaluate("row => row.offsetTop - row.closest('.pool-list').scrollTop") >= 0
     page.mouse.move(5, 5)
     assert page.locator("#pool").get_attribute("data-chosen") == ""
     assert marked.count() == 0
@@ -224,7 +226,7 @@ def test_the_keyboard_plays_steps_and_goes_to_the_ends(page: Any, runs: list[Run
     assert slider.get_attribute("aria-valuetext") == page.locator(".pool-time").inner_text()
     slider.press(" ")
     play = page.locator("[data-do=play]")
-    assert (play.inner_text(), play.get_attribute("aria-pressed")) == ("Pause", "true")
+    assert play.inner_text() == "Pause"
     page.wait_for_function(f"Number(document.querySelector('#pool').dataset.time) > {times[6]}")
     slider.press(" ")
     stopped = now()

@@ -14,15 +14,17 @@ class Pane {
     const list = this.parts.body;
     list.addEventListener("pointermove", (event) => {
       const row = event.target.closest("tr");
-      player.highlight(row ? Number(row.dataset.id) : null);
+      player.highlight(row ? Number(row.dataset.id) : null, list);
     });
-    list.addEventListener("pointerleave", () => player.highlight(null));
+    list.addEventListener("pointerleave", () => player.highlight(null, list));
   }
 
   /** Shows this run from now on. */
   async choose(track) {
     this.track = track;
     this.view.across = track.across;
+    this.element.style.setProperty("--pool-widest", `${track.across * WIDEST_CELL}px`);
+    this.view.measure();
     this.parts.name.textContent = track.name;
     this.element.dataset.run = track.name;
     delete this.element.dataset.instant;
@@ -61,7 +63,7 @@ class Pane {
     const share = (part, whole) => (whole ? percent(part, whole) : "–");
     const facts = {
       queue: count(track.waiting[instant]),
-      running: count(running.length) + (stalled ? `, ${count(stalled)} stalled` : ""),
+      running: count(running.length) + (stalled ? ` (${count(stalled)} stalled)` : ""),
       "frames in use": `${count(used)} (${share(used, track.blocks)})`,
       "filled with tokens": share(track.stored[instant], used * track.blockSize),
     };
@@ -109,6 +111,14 @@ class Pane {
   /** The sequence under the pointer or the cursor, if any. */
   pointed() {
     return this.view.cells[this.view.cursor]?.members[0] ?? null;
+  }
+
+  /** Scrolls the list so that a sequence's line is seen. */
+  reveal(sequence) {
+    const line = [...this.parts.body.rows].find(({ dataset }) => Number(dataset.id) === sequence);
+    const list = this.parts.body.closest(".pool-list");
+    if (!line || (line.offsetTop >= list.scrollTop + 30 && line.offsetTop < list.scrollTop + list.clientHeight - 30)) return;
+    list.scrollTop = line.offsetTop - list.clientHeight / 2;
   }
 
   draw() {

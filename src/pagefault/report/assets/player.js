@@ -77,7 +77,7 @@ class Player {
     this.slider.addEventListener("input", () => this.seek(Number(this.slider.value)));
     this.slider.addEventListener("keydown", (event) => this.key(event));
     this.section.addEventListener("keydown", (event) => {
-      if (event.key !== " " || event.target.closest("button, select")) return;
+      if (event.key !== " " || event.target.closest("button, select, .pool-list")) return;
       event.preventDefault();
       this.play(!this.playing);
     });
@@ -124,7 +124,6 @@ class Player {
     this.playing = playing;
     const button = this.button("play");
     button.textContent = playing ? "Pause" : "Play";
-    button.setAttribute("aria-pressed", playing);
     if (!playing) return;
     if (this.time >= this.span) this.seek(0);
     let last = performance.now();
@@ -158,10 +157,15 @@ class Player {
     this.timelines();
   }
 
-  highlight(sequence) {
-    if (this.chosen !== sequence) this.section.dataset.chosen = sequence ?? "";
+  /** Makes a sequence stand out in every pool and list; `list` is the one that is pointed at and must not move. */
+  highlight(sequence, list = null) {
+    const changed = this.chosen !== sequence;
     this.chosen = sequence;
-    for (const pane of this.panes) pane.draw();
+    this.section.dataset.chosen = sequence ?? "";
+    for (const pane of this.panes) {
+      pane.draw();
+      if (changed && pane.parts.body !== list) pane.reveal(sequence);
+    }
   }
 
   timelines() {

@@ -1,5 +1,7 @@
 // Draws one pool: a grid of cells on a canvas, coloured by sequence.
 
+const WIDEST_CELL = 32; // CSS pixels
+
 /** Colours of the page, and how each kind of cell is painted. */
 class Paint {
   constructor(section, colours) {
@@ -125,7 +127,7 @@ class PoolView {
   /** Draws the cells; those of the `chosen` sequence stand out. Cells that look as they did are left alone. */
   draw(paint, blockSize, chosen) {
     const { drawn, cells } = this, ctx = this.canvas.getContext("2d");
-    const size = Math.max(1, Math.min(this.room / this.across, 32 * devicePixelRatio)); // of a cell, gap included
+    const size = Math.max(1, Math.min(this.room / this.across, WIDEST_CELL * devicePixelRatio)); // of a cell, gap included
     if (drawn.paint !== paint || drawn.size !== size || drawn.cells.length !== cells.length) {
       this.resize(size);
       drawn.cells = [];
