@@ -30,9 +30,6 @@ PALETTE = (
 )
 """Okabe and Ito's seven, and four more that are as far from them and from each other, for every kind of sight."""
 
-SAMPLES = 60
-"""Instants in which neighbours are looked for, a run."""
-
 
 def columns_of(cells: int) -> int:
     """Cells a line of the grid: a power of two near the square root, so a reserved run of 128 fills whole lines."""
@@ -42,8 +39,8 @@ def columns_of(cells: int) -> int:
 def choose_colours(owners: Iterable[Column]) -> dict[int, int]:
     """A colour for every sequence.
 
-    Who has more neighbours chooses first, and takes the colour of which the fewest cells next to its own have one;
-    of several, the next in turn.
+    Who borders most on others chooses first, and takes the colour that it borders on least; of several, the next in
+    turn.
 
     Args:
         owners: For each run the sequence that has a cell (negative where nobody has), int32 [instants, cells].
@@ -56,8 +53,9 @@ def choose_colours(owners: Iterable[Column]) -> dict[int, int]:
     for owner in owners:
         seen.update(np.unique(owner[owner >= 0]).tolist())
         for (one, other), times in _neighbours(owner):
-            touches[one][other] += times
-            touches[other][one] += times
+            # Squared: one long border is seen, the same cells scattered over a shuffled pool are not.
+            touches[one][other] += times * times
+            touches[other][one] += times * times
     chosen: dict[int, int] = {}
     for turn, sequence in enumerate(sorted(seen, key=lambda one: (-sum(touches[one].values()), one))):
         costs = [0] * len(PALETTE)
@@ -72,7 +70,7 @@ def choose_colours(owners: Iterable[Column]) -> dict[int, int]:
 
 def _neighbours(owner: Column) -> Iterable[tuple[tuple[int, int], int]]:
     """Pairs of sequences in cells side by side or one above the other, and how often."""
-    owner = owner[:: -(-len(owner) // SAMPLES)].astype(np.int64)
+    owner = owner.astype(np.int64)
     across = columns_of(owner.shape[1])
     pairs = [(owner[:, :-1], owner[:, 1:]), (owner[:, :-across], owner[:, across:])]
     one = np.concatenate([np.minimum(*pair).ravel() for pair in pairs])

@@ -117,8 +117,8 @@ class Pane {
   reveal(sequence) {
     const line = [...this.parts.body.rows].find(({ dataset }) => Number(dataset.id) === sequence);
     const list = this.parts.body.closest(".pool-list");
-    if (!line || (line.offsetTop >= list.scrollTop + 30 && line.offsetTop < list.scrollTop + list.clientHeight - 30)) return;
-    list.scrollTop = line.offsetTop - list.clientHeight / 2;
+    const below = line ? line.offsetTop - list.scrollTop : 0;
+    if (line && (below < 30 || below > list.clientHeight - 30)) list.scrollTop = line.offsetTop - list.clientHeight / 2;
   }
 
   draw() {

@@ -170,7 +170,8 @@ class Player {
 
   timelines() {
     const says = this.section.querySelector(".pool-lane-says");
-    const resting = this.preemptions.length ? "Areas: frames given to pages. Point at a ▲ to see who lost frames for whom." : "Areas: frames given to pages.";
+    const pointing = this.preemptions.length ? " Point at a ▲ to see who lost frames for whom." : "";
+    const resting = `Areas: frames given to pages, on a square-root scale.${pointing}`;
     says.textContent = this.said ? told(this.said) : resting;
     for (const lane of this.lanes) lane.draw(this.paint, this.time, this.said);
   }

@@ -127,7 +127,8 @@ class PoolView {
   /** Draws the cells; those of the `chosen` sequence stand out. Cells that look as they did are left alone. */
   draw(paint, blockSize, chosen) {
     const { drawn, cells } = this, ctx = this.canvas.getContext("2d");
-    const size = Math.max(1, Math.min(this.room / this.across, WIDEST_CELL * devicePixelRatio)); // of a cell, gap included
+    // Of a cell, its gap included.
+    const size = Math.max(1, Math.min(this.room / this.across, WIDEST_CELL * devicePixelRatio));
     if (drawn.paint !== paint || drawn.size !== size || drawn.cells.length !== cells.length) {
       this.resize(size);
       drawn.cells = [];

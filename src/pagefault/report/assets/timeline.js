@@ -58,8 +58,9 @@ class Lane {
     ctx.fillStyle = paint.accent;
     ctx.globalAlpha = 0.55;
     const bin = x(track.end) / track.given.length;
+    // A square root, so that the first rush does not flatten the rest.
     track.given.forEach((given, index) => {
-      const tall = given ? Math.max(1, Math.sqrt(given / most) * (floor - 2)) : 0; // so that the first rush hides nothing
+      const tall = given ? Math.max(1, Math.sqrt(given / most) * (floor - 2)) : 0;
       ctx.fillRect(index * bin, floor - tall, Math.max(bin, 1), tall);
     });
     ctx.globalAlpha = 1;

@@ -94,7 +94,8 @@ function duration(ns) {
 /** What a cell is, in words. */
 function describe(cell, track) {
   const alone = cell.first === cell.last;
-  const frame = alone ? `Frame ${count(cell.first)}` : `Frames ${count(cell.first)} to ${count(cell.last)}, most of them`;
+  const frames = `Frames ${count(cell.first)} to ${count(cell.last)}, most of them`;
+  const frame = alone ? `Frame ${count(cell.first)}` : frames;
   if (cell.kind === "free") return `${frame}: free`;
   if (cell.kind === "cached") return `${frame}: cached: nobody has it, its content is kept for a later hit`;
   if (cell.kind === "leaving") return `${frame}: on its way to the host, free after this step`;
