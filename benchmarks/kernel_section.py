@@ -37,6 +37,7 @@ BLOCKS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 RIVALS = {
     "pagefault contiguous": "ours, contiguous",
     "flashinfer": "FlashInfer",
+    "flex attention": "FlexAttention, pages of 128",
     "sdpa cudnn": "SDPA cuDNN, contiguous",
     "sdpa flash": "SDPA flash, contiguous",
 }
@@ -55,6 +56,7 @@ def section(results: Path) -> str:
         _sweeps(found),
         _rivals(found),
         _block_sizes(found),
+        _prefill(found),
         tried,
     )
     return "\n".join(parts)
@@ -71,7 +73,8 @@ def _caveats(rows: list[Row]) -> str:
         "tensors, interleaved, in replayed CUDA graphs that rotate through more memory than the L2 cache holds. "
         "Everything was checked against the float64 oracle before it was timed. Frames are shuffled unless it says "
         "otherwise. Our time has the schedule in it; FlashInfer's host plan is made before and not timed. SDPA "
-        "reads contiguous memory. A decode step here is one layer's attention, nothing else of a model.\n\n"
+        "reads contiguous memory, FlexAttention pages of 128 tokens in pools of its own. A decode step here is one "
+        "layer's attention, nothing else of a model.\n\n"
         f"{gpus}; PyTorch {torches}, Triton {tritons}, FlashInfer {flashinfer}; commits {commits}. "
         "Rows: `benchmarks/results/h200.csv`.\n"
     )
@@ -166,6 +169,29 @@ def _block_sizes(found: Found) -> str:
     names = ["64x4096", *(case.name for case in BLOCK_SIZES)]
     return "### Block sizes beside others\n\n64 × 4096, block size 16 where it says nothing.\n\n" + _table_of(
         names, found
+    )
+
+
+def _prefill(found: Found) -> str:
+    lines = []
+    cases = [
+        case for case, implementation in found if case.startswith("prefill") and implementation == "pagefault"
+    ]
+    for case in cases:
+        ours, *others = (
+            float(found[case, name]["note"].split()[0]) for name in ("pagefault", "sdpa cudnn", "sdpa flash")
+        )
+        title = _shown(case.removeprefix("prefill "))
+        lines.append(
+            [title, f"**{ours:.0f}**", *(f"{rate:.0f}" for rate in others), f"**{ours / max(others):.2f}**"]
+        )
+    return (
+        "### Prefill\n\n"
+        "TFLOP/s of what a causal mask leaves, bf16, heads of 128: whole prompts of 2,048 tokens, and chunks of 512 "
+        "over 16,384 tokens of context. Ours reads shuffled pages of 16 tokens; SDPA reads contiguous memory. A rate "
+        "depends on what ran before it, by a tenth and more; the ratio is of one run, interleaved.\n\n"
+        + table(["queries", "PageFault", "SDPA cuDNN", "SDPA flash", "ours ÷ best SDPA"], lines)
+        + "\n`python -m benchmarks.prefill --csv benchmarks/results/h200.csv`.\n"
     )
 
 
