@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,31 +11,7 @@ from pagefault.errors import InputError
 from pagefault.paging.frame_pool import CACHED, FREE, IN_FLIGHT, USED
 from pagefault.report.events import Header, Line, RunLog
 from pagefault.report.replay import NO_FRAME, Doing, Kind, Replay
-from report.truth import Truth, Watcher, classic, conversations, served
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    Case = Callable[[Path], tuple[RunLog, Watcher]]
-
-SMALL: dict[str, Any] = {"jobs": 24, "workers": 16, "pool_blocks": 384, "seed": 7}
-SERVED: dict[str, Any] = {"max_num_batched_tokens": 256, "max_num_seqs": 12, "watermark": 0.0}
-
-CASES: dict[str, Case] = {
-    "classic naive": lambda path: classic(path, admission="naive", **SMALL),
-    "classic paged, restarts": lambda path: classic(path, watermark=0.0, **SMALL),
-    "prefix hits, recompute": lambda path: served(path, conversations(70, 3), **SERVED),
-    "prefix hits, swap": lambda path: served(
-        path, conversations(70, 3), host_blocks=12, preempt="swap", **SERVED
-    ),
-    "waiting first, oldest is the victim": lambda path: served(
-        path, conversations(50, 4), first="waiting", victim="oldest", reserve_full_prompt=False, **SERVED
-    ),
-    "reserved up to the longest output": lambda path: served(
-        path, conversations(40, 5), admission="max_output", **SERVED
-    ),
-}
+from report.truth import CASES, Truth, Watcher
 
 
 @pytest.fixture(scope="module", params=CASES)

@@ -13,6 +13,7 @@ from pagefault.sim import ClassicSetup, ConstantCost, EventLog, ServingSetup, ru
 from pagefault.workload import Workload, poisson, stream
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from pagefault.scheduling import Scheduler, SequenceEvent, StepPlan
@@ -117,3 +118,22 @@ def served(
         result, _ = serve(workload, setup, observers=(log, watcher))
         log.end(result)
     return read_events(path)[0], watcher
+
+
+SMALL: dict[str, Any] = {"jobs": 24, "workers": 16, "pool_blocks": 384, "seed": 7}
+SERVED: dict[str, Any] = {"max_num_batched_tokens": 256, "max_num_seqs": 12, "watermark": 0.0}
+
+CASES: dict[str, Callable[[Path], tuple[RunLog, Watcher]]] = {
+    "classic naive": lambda path: classic(path, admission="naive", **SMALL),
+    "classic paged, restarts": lambda path: classic(path, watermark=0.0, **SMALL),
+    "prefix hits, recompute": lambda path: served(path, conversations(70, 3), **SERVED),
+    "prefix hits, swap": lambda path: served(
+        path, conversations(70, 3), host_blocks=12, preempt="swap", **SERVED
+    ),
+    "waiting first, oldest is the victim": lambda path: served(
+        path, conversations(50, 4), first="waiting", victim="oldest", reserve_full_prompt=False, **SERVED
+    ),
+    "reserved up to the longest output": lambda path: served(
+        path, conversations(40, 5), admission="max_output", **SERVED
+    ),
+}

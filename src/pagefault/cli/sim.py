@@ -94,6 +94,9 @@ def sim(
     max_num_batched_tokens: Annotated[int | None, _option("Tokens a step.", _SCHEDULER, "2048")] = None,
     max_model_len: Annotated[int | None, _option("Longest sequence.", _SCHEDULER, "the model's")] = None,
     events: Annotated[str | None, _option("Write the event log, JSON lines.", _OUT)] = None,
+    trace_out: Annotated[
+        str | None, _option("Write a timeline for Perfetto (ui.perfetto.dev).", _OUT)
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object only.", rich_help_panel=_OUT)
     ] = False,

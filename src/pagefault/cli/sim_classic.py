@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from pagefault.cli.console import atomic_file, command_line, emit_json, note, percent, progress, say, table
-from pagefault.cli.sim_options import TRAFFIC_ONLY, check_writable, host_blocks, picked, refuse
+from pagefault.cli.console import command_line, emit_json, note, percent, progress, say, table
+from pagefault.cli.sim_logs import event_writer
+from pagefault.cli.sim_options import TRAFFIC_ONLY, host_blocks, picked, refuse
 from pagefault.errors import InputError, PageFaultError
 
 if TYPE_CHECKING:
@@ -38,11 +38,7 @@ def experiment(given: Mapping[str, Any]) -> list[list[ClassicOutcome]]:
         InputError: An option is out of range, or two do not go together.
     """
     setups = [_setups(given, seed) for seed in _seeds(given)]
-    with ExitStack() as stack:
-        write = None
-        if "events" in given:
-            check_writable(given["events"])
-            write = stack.enter_context(atomic_file(given["events"])).write
+    with event_writer(given) as write:
         return _run_all(setups, write)
 
 

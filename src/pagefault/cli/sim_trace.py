@@ -7,8 +7,9 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pagefault.cli.amounts import GIB, optional_whole, whole
-from pagefault.cli.console import atomic_file, command_line, emit_json, note, progress
-from pagefault.cli.sim_options import CLASSIC_ONLY, check_writable, host_blocks, picked, refuse
+from pagefault.cli.console import command_line, emit_json, note, progress
+from pagefault.cli.sim_logs import event_writer
+from pagefault.cli.sim_options import CLASSIC_ONLY, host_blocks, picked, refuse
 from pagefault.cli.sim_view import show_limit, show_run
 from pagefault.errors import InputError
 
@@ -47,8 +48,6 @@ def run(given: Mapping[str, Any]) -> None:
     for name in ("model", "gpu"):
         if name not in given:
             raise InputError(f"--trace needs --{name}: time comes from the model's shape and the GPU's peaks")
-    if "events" in given:
-        check_writable(given["events"])
     server = _server(given)
     workload, about = _workload(given)
     _check_slo(server, workload)
@@ -56,7 +55,7 @@ def run(given: Mapping[str, Any]) -> None:
         _find_limit(server, workload, given)
         return
     about["scale"] = scale = given.get("scale", 1.0)
-    result, summary = _replay(server, workload.scaled(scale), given.get("events"), about)
+    result, summary = _replay(server, workload.scaled(scale), given, about)
     for _, reason in result.refused[:1]:
         note(f"{len(result.refused):,} requests can never be served; the first: {reason}")
     if not result.complete:
@@ -222,7 +221,7 @@ def _check_slo(server: Server, workload: Workload) -> None:
 
 
 def _replay(
-    server: Server, workload: Workload, events: str | None, about: dict[str, Any]
+    server: Server, workload: Workload, given: Mapping[str, Any], about: dict[str, Any]
 ) -> tuple[SimResult, ServingSummary]:
     from pagefault.sim import EventLog, serve
 
@@ -234,12 +233,12 @@ def _replay(
             if ended % 16 == 0:
                 update(ended, len(workload), f"{ended:,} requests, {now_ns / 1e9:,.0f} s simulated")
 
-        if events is None:
+        write = stack.enter_context(event_writer(given))
+        if write is None:
             result, summary = serve(workload, setup, progress=tell)
         else:
-            stream = stack.enter_context(atomic_file(events))
             about = {**about, "model": server.model.name, "gpu": server.gpu.name, "tp": server.tp}
-            log = EventLog(stream.write, about, setup.config, setup.pool_blocks, setup.block_size)
+            log = EventLog(write, about, setup.config, setup.pool_blocks, setup.block_size)
             result, summary = serve(workload, setup, progress=tell, observers=[log])
             log.end(result)
         if len(result.refused) == len(workload):
@@ -252,7 +251,11 @@ def _replay(
 def _find_limit(server: Server, workload: Workload, given: Mapping[str, Any]) -> None:
     from pagefault.sim import find_limit, serve
 
-    refuse(given, ("events", "scale"), "is about one run, and --find-limit makes many; give one of them")
+    refuse(
+        given,
+        ("events", "trace_out", "scale"),
+        "is about one run, and --find-limit makes many; give one of them",
+    )
     setup = server.setup
 
     def at(scale: float) -> ServingSummary:

@@ -7,7 +7,7 @@ One source runs on the GPU and, under ``TRITON_INTERPRET=1``, on the CPU.
 - `decode_heads`, `decode_head`: decode attention, several or one KV head a program.
 - `combine`: merges the pieces of a sequence that several programs worked on.
 - `prefill`: chunks of queries over their paged context, causal.
-- `prefill_hopper`, `prefill_schedule`: the same for Hopper GPUs in Gluon, warps with a job each; no interpreter runs it.
+- `prefill_hopper`, `prefill_schedule`: the same for Hopper GPUs in Gluon, warps with a job each.
 - `append`, `copy`: new tokens into their slots; frames to frames.
 - `floor`: reads the same bytes and computes nothing: the floor of a measurement.
 """

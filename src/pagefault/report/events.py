@@ -77,6 +77,8 @@ class Line(msgspec.Struct):
     tables: list[list[int]] = []
     on: list[int] = []
     off: list[int] = []
+    stalled_on: list[int] = []
+    stalled_off: list[int] = []
     lengths: list[list[int]] = []
     cached: list[int] = []
     complete: bool = True

@@ -107,14 +107,18 @@ class _TableChanges:
     def __init__(self) -> None:
         self._lengths = np.zeros(0, np.int64)
         self._decoding = np.zeros(0, np.bool_)
+        self._stalled = np.zeros(0, np.bool_)
         self._cached = np.zeros(0, np.int32)
 
     def since_last_step(self, plan: StepPlan, pager: Pager) -> dict[str, Any]:
         """The keys of a step's line that say it; without those that would be empty."""
         if not self._lengths.size:
-            self._lengths, self._decoding = np.zeros_like(pager.lengths), np.zeros(pager.max_seqs, np.bool_)
-        decoding = np.zeros_like(self._decoding)
+            self._lengths = np.zeros_like(pager.lengths)
+            self._decoding = np.zeros(pager.max_seqs, np.bool_)
+            self._stalled = np.zeros(pager.max_seqs, np.bool_)
+        decoding, stalled = np.zeros_like(self._decoding), np.zeros_like(self._stalled)
         decoding[plan.decode.rows] = True
+        stalled[plan.stalled] = True
         foreseen = self._lengths + decoding
         changed = np.flatnonzero(pager.lengths != foreseen)
         cached = pager.cached_frames
@@ -122,10 +126,17 @@ class _TableChanges:
             "tables": _runs(pager.drain_updates()),
             "on": np.flatnonzero(decoding & ~self._decoding).tolist(),
             "off": np.flatnonzero(self._decoding & ~decoding).tolist(),
+            "stalled_on": np.flatnonzero(stalled & ~self._stalled).tolist(),
+            "stalled_off": np.flatnonzero(self._stalled & ~stalled).tolist(),
             "lengths": np.stack((changed, pager.lengths[changed]), 1).tolist(),
             "cached": np.setdiff1d(cached, self._cached, assume_unique=True).tolist(),
         }
-        self._lengths, self._decoding, self._cached = pager.lengths.copy(), decoding, cached
+        self._lengths, self._decoding, self._stalled, self._cached = (
+            pager.lengths.copy(),
+            decoding,
+            stalled,
+            cached,
+        )
         return {key: value for key, value in found.items() if value}
 
 
