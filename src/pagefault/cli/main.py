@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from pagefault import __version__
-from pagefault.cli import bench, calc, demo, sim, trace
+from pagefault.cli import bench, calc, demo, report, sim, trace
 from pagefault.errors import CheckFailed, PageFaultError
 
 app = typer.Typer(
@@ -41,6 +41,7 @@ def _root(
 app.command("bench")(bench.bench)
 app.command("calc")(calc.calc)
 app.command("demo")(demo.demo)
+app.command("report")(report.report)
 app.command("sim")(sim.sim)
 app.command("trace")(trace.trace)
 
