@@ -37,7 +37,10 @@ ONE_MACHINE = "One machine; what is compared was measured in turn in one process
 ON_CPU = (
     "Measured on a CPU, where PyTorch operations stand in for the kernels: these times say nothing of a GPU."
 )
-TWO_LINES = "split(replace(datum.label, regexp('^([^ ]+ [^ ]+) '), '$1|'), '|')"
+TWO_LINES = (
+    "length(datum.label) < 20 ? datum.label : "
+    "split(replace(datum.label, regexp('^([^ ]+ [^ ]+) '), '$1|'), '|')"
+)
 """A label's first two words, and the rest below."""
 
 _BLOCK = re.compile(r"^(?P<before>.*?) ?\bblock (?P<size>\d+)(?P<after>.*)$")
@@ -88,10 +91,11 @@ def _caveat(rows: Sequence[Measured]) -> str:
 
 
 def _order(found: Cases) -> list[str]:
-    """Implementations, the floor first, then ours."""
+    """Implementations, ours first and the floor last."""
     names = dict.fromkeys(name for rows in found.values() for name in rows)
-    first = [name for name in (FLOOR, OURS, *LAYOUTS) if name in names]
-    return [*first, *(name for name in names if name not in first)]
+    first = [name for name in (OURS, *LAYOUTS) if name in names]
+    others = [name for name in names if name not in (*first, FLOOR)]
+    return [*first, *others, *([FLOOR] if FLOOR in names else [])]
 
 
 def _compared(id_: str, found: Cases, gpu: str) -> list[Chart]:
@@ -121,14 +125,26 @@ def _rows(found: Cases, names: Sequence[str]) -> list[Spec]:
     ]
 
 
+def _scale(names: Sequence[str], values: Sequence[object], of_floor: object) -> Spec:
+    """Gives each implementation the same look in every chart, with and without a floor."""
+    scale = scale_of(names, values)
+    if names[-1] == FLOOR:
+        scale["range"][-1] = of_floor
+    return scale
+
+
 def _marks(names: Sequence[str]) -> Spec:
     return {
         "color": {
             "field": "implementation",
-            "scale": scale_of(names, COLOURS),
+            "scale": _scale(names, COLOURS[:-1], COLOURS[-1]),
             "legend": legend(labelLimit=200),
         },
-        "shape": {"field": "implementation", "scale": scale_of(names, SHAPES), "legend": legend()},
+        "shape": {
+            "field": "implementation",
+            "scale": _scale(names, SHAPES[:-1], "stroke"),
+            "legend": legend(),
+        },
     }
 
 
@@ -227,7 +243,7 @@ def _latency(id_: str, found: Cases, names: Sequence[str], gpu: str) -> Chart:
     x = {
         "type": "quantitative",
         "title": "µs a call" + (" (logarithmic)" if spread else ""),
-        "scale": {"type": "log"} if spread else {"zero": True},
+        "scale": {"type": "log", "nice": False, "padding": 12} if spread else {"zero": True},
         "axis": {"tickCount": 6, "labelOverlap": True, **({"format": ",~f"} if spread else {})},
     }
     offset = {"yOffset": {"field": "implementation", "sort": list(names)}} if len(names) < 4 else {}
@@ -315,7 +331,7 @@ def _sweep(name: str, sizes: dict[int, dict[str, Measured]], gpu: str) -> Chart:
                         "y": {**y, "field": "p50"},
                         "strokeDash": {
                             "field": "implementation",
-                            "scale": scale_of(names, DASHES),
+                            "scale": _scale(names, DASHES[:-1], DASHES[-1]),
                             "legend": legend(),
                         },
                     },

@@ -219,8 +219,8 @@ def _block_sizes(memory: Memory) -> Chart:
     )
     return Chart(
         id="memory-block-size",
-        title=f"{_whose(memory)}Blocks of {chosen['size']} tokens waste {percent(chosen['wasted'] / 100)} of the memory "
-        "they take"
+        title=f"{_whose(memory)}Blocks of {chosen['size']} tokens waste {percent(chosen['wasted'] / 100)} of the "
+        "memory they take"
         + (f"; blocks of {most['size']}, {percent(most['wasted'] / 100)}" if most is not chosen else ""),
         subtitle="Share of paged memory that holds no token, and entries of a page table for "
         f"{memory.max_len:,} tokens, by block size. {_about(memory)}.",

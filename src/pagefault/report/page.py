@@ -14,7 +14,8 @@ from pagefault.report.charts import Chart, apart, several
 from pagefault.report.kernel_charts import kernel_charts
 from pagefault.report.memory_charts import memory_charts
 from pagefault.report.player import player_script, player_section, player_style
-from pagefault.report.run_charts import drawn_runs, run_charts
+from pagefault.report.run_charts import run_charts
+from pagefault.report.runs import drawn_runs
 from pagefault.report.serving_charts import serving_charts
 from pagefault.report.theme import DARK, LIGHT
 

@@ -18,6 +18,10 @@ CHARACTERS = 96
 """Of a line of the title's small print."""
 
 
+APART = {"scale": dict.fromkeys(("color", "strokeDash", "shape"), "independent")}
+"""Each panel says its own looks, or none: those of the panel above."""
+
+
 def still(chart: Chart) -> Spec:
     """The chart as one specification of a fixed width, with its words in it."""
     panels = [
@@ -36,7 +40,7 @@ def still(chart: Chart) -> Spec:
         },
         "background": LIGHT.bg,
         "padding": 16,
-        **({"vconcat": panels} if len(panels) > 1 else panels[0]),
+        **({"vconcat": panels, "resolve": APART} if len(panels) > 1 else panels[0]),
     }
 
 
