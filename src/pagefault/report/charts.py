@@ -10,19 +10,20 @@ if TYPE_CHECKING:
 
 Spec = dict[str, Any]
 
-BLUE, VERMILLION, GREEN, PURPLE, OCHRE, GREY = (
+BLUE, VERMILLION, GREEN, PURPLE, OCHRE, BROWN, GREY = (
     "#0072b2",
     "#d55e00",
     "#009e73",
     "#cc79a7",
     "#b58900",
+    "#a0603f",
     "#7f7f7f",
 )
-COLOURS = (BLUE, VERMILLION, GREEN, PURPLE, OCHRE, GREY)
-"""Okabe and Ito's that stand out by 3 to 1 on white and on near-black, an ochre for their pale orange, and a grey."""
+COLOURS = (BLUE, VERMILLION, GREEN, PURPLE, OCHRE, BROWN, GREY)
+"""Okabe and Ito's that stand out by 3 to 1 on white and on near-black, an ochre for their pale orange, brown, grey."""
 
-DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [12, 4], [4, 1])
-SHAPES = ("circle", "diamond", "square", "triangle-up", "cross", "triangle-down")
+DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [12, 4], [10, 2, 2, 2], [4, 1])
+SHAPES = ("circle", "diamond", "square", "triangle-up", "cross", "triangle-left", "triangle-down")
 GUTTER = 58
 """Pixels left of every panel, so that panels of one chart line up."""
 

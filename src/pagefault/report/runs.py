@@ -156,8 +156,8 @@ def said_thinned(left_out: str, kept: int, steps: int) -> str:
     if kept == steps:
         return left_out.strip()
     return (
-        f"{left_out}{kept:,} of {steps:,} points in time are drawn: in each of many equal spans of time those with the least "
-        "and the most, so that every peak is there."
+        f"{left_out}{kept:,} of {steps:,} points in time are drawn: in each of many equal spans of time those with the "
+        "least and the most, so that every peak is there."
     )
 
 
