@@ -15,7 +15,7 @@ endif
 
 .PHONY: demo test lint format clean
 
-demo: $(VENV)/.base  ## the main job: everything PageFault says about memory (TRACE=path: on your own traffic)
+demo: $(VENV)/.base  ## the main job, stage by stage, and a page of it in report/ (TRACE=path: on your own traffic)
 	@$(BIN)/pagefault demo $(if $(TRACE),--trace "$(TRACE)")
 
 test: $(VENV)/.test  ## all tests, or with K=name only those whose name contains it
@@ -35,7 +35,7 @@ $(BIN)/python:
 	@$(MAKE_VENV)
 
 $(VENV)/.base: pyproject.toml | $(BIN)/python
-	@$(INSTALL) -e .
+	@$(INSTALL) -e '.[report]'
 	@touch $@
 
 $(VENV)/.test: pyproject.toml | $(BIN)/python

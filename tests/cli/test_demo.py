@@ -13,6 +13,7 @@ from pagefault.errors import CheckFailed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 
 @pytest.fixture(autouse=True)
@@ -26,21 +27,47 @@ def without_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(demo, "find_spec", lambda name: None if name == "torch" else find_spec(name))
 
 
-def test_every_stage(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_stage_and_a_page_of_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    pytest.importorskip("vl_convert", reason="vl-convert is not installed")
     without_torch(monkeypatch)
-    demo.demo(trace=None)
+    monkeypatch.setattr(demo, "SWEEP", "watermark=0.1")
+    demo.demo(trace=None, out=str(tmp_path / "pictures"))
     shown = capsys.readouterr().out
-    stages = ("$ pagefault calc\n", "--model llama3-70b", "paged = contiguous", "$ pagefault sim\n")
+    stages = (
+        "$ pagefault calc\n",
+        "--model llama3-70b",
+        "paged = contiguous",
+        "$ pagefault sim --sweep watermark=0.1\n",
+        "$ pagefault report",
+        f"Open {tmp_path}/pictures/index.html in a browser.",
+    )
     places = [shown.index(stage) for stage in stages]
     assert places == sorted(places)
+    page = (tmp_path / "pictures" / "index.html").read_text(encoding="utf-8")
+    assert "pagefault calc --json" in page
+    assert "pagefault sim --sweep watermark=0.1 --json" in page
+    assert 'id="pool"' in page
 
 
-def test_attention_is_the_bench_where_there_is_pytorch(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_what_draws_it_says_how_to_get_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(demo, "find_spec", lambda _: None)
+    demo._page(tmp_path, "pictures")
+    assert "pip install 'pagefault[report]'" in capsys.readouterr().out
+
+
+def test_attention_is_the_bench_where_there_is_pytorch(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     pytest.importorskip("torch", reason="PyTorch is not installed")
-    demo._attention()
+    demo._attention(tmp_path)
     shown = capsys.readouterr().out
     assert "$ pagefault bench --skip-sim" in shown
     assert "naive = oracle, every sequence" in shown
+    assert "pagefault bench --skip-sim" in (tmp_path / "attention.csv").read_text(encoding="utf-8")
 
 
 def test_the_oracle_is_equal_over_ordered_and_scattered_frames(capsys: pytest.CaptureFixture[str]) -> None:

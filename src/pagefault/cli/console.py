@@ -11,6 +11,7 @@ import json
 import os
 import sys
 import tempfile
+from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -132,11 +133,24 @@ def facts(rows: Iterable[tuple[str, str, str]], label_width: int = 18, value_wid
             say(" " * indent + line)
 
 
+_command: ContextVar[str | None] = ContextVar("command", default=None)
+
+
+@contextlib.contextmanager
+def as_command(command: str) -> Iterator[None]:
+    """What the block makes says that this command made it, as if it had been typed."""
+    token = _command.set(command)
+    try:
+        yield
+    finally:
+        _command.reset(token)
+
+
 def command_line() -> str:
     """The command as it was typed, for results to say where they come from."""
     import shlex
 
-    return shlex.join(["pagefault", *sys.argv[1:]])
+    return _command.get() or shlex.join(["pagefault", *sys.argv[1:]])
 
 
 def emit_json(value: Mapping[str, Any]) -> None:

@@ -138,10 +138,15 @@ def time_unit(largest_ns: float) -> tuple[str, float]:
     return "µs", 1e3
 
 
+def brief(value: float) -> str:
+    """A number in words: three digits that count, and all of those before the point."""
+    return f"{value:.3g}" if abs(value) < 999.5 else f"{value:,.0f}"
+
+
 def duration(seconds: float) -> str:
     """A time in words: ``0.97 s``, ``43 ms``."""
     unit, size = time_unit(seconds * 1e9)
-    return f"{seconds * 1e9 / size:.3g} {unit}"
+    return f"{brief(seconds * 1e9 / size)} {unit}"
 
 
 def view(rows: Sequence[Spec], height: int, **parts: Any) -> Spec:

@@ -224,7 +224,9 @@ def _shares(id_: str, found: Cases, names: Sequence[str], gpu: str) -> Chart:
     )
 
 
-def _latency_title(found: Cases) -> str:
+def _latency_title(found: Cases, gpu: str) -> str:
+    if gpu == "CPU":
+        return "Times of what stands in for the kernels on a CPU: they say nothing of a GPU"
     costs = [
         each[SHUFFLED].p50 / each[NAIVE].p50 for each in found.values() if SHUFFLED in each and NAIVE in each
     ]
@@ -257,7 +259,7 @@ def _latency(id_: str, found: Cases, names: Sequence[str], gpu: str) -> Chart:
     offset = {"yOffset": {"field": "implementation", "sort": list(names)}} if len(names) < 4 else {}
     return Chart(
         id=f"{id_}-latency",
-        title=_latency_title(found),
+        title=_latency_title(found, gpu),
         subtitle="Median time of one call by case and implementation, with bars from the 20th to the 80th percentile. "
         f"{gpu}.",
         commands=once(row.command for each in found.values() for row in each.values()),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pagefault.report.charts import (
+    brief,
     COLOURS,
     GREY,
     SHAPES,
@@ -55,7 +56,7 @@ SHARES = (
 
 def _names(served: Sequence[Served]) -> list[str]:
     """What to call each replay: what runs on what at which rate, and a number where that is the same."""
-    plain = [f"{each.model} on {each.gpu}, {each.arrival_rate:.3g}/s" for each in served]
+    plain = [f"{each.model} on {each.gpu}, {brief(each.arrival_rate)}/s" for each in served]
     return [
         name if plain.count(name) == 1 else f"{name} #{plain[: index + 1].count(name)}"
         for index, name in enumerate(plain)
@@ -176,7 +177,7 @@ def shares(served: Sequence[Served]) -> Chart:
         else "What pool and machine did in each replay",
         subtitle="Shares in %. Pool, tokens in used frames: over busy time; computed again: of all computed tokens; "
         f"good: meet the SLO, or all without one. {several(sum(each.preemptions for each in served), 'preemption')}, "
-        + ", ".join(f"{each.request_throughput:.3g} requests/s" for each in served)
+        + ", ".join(f"{brief(each.request_throughput)} requests/s" for each in served)
         + ".",
         commands=once(each.command for each in served),
         spec=view(

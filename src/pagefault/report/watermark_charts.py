@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pagefault.report.charts import (
+    brief,
     BLUE,
     GREEN,
     VERMILLION,
@@ -240,10 +241,10 @@ def trade(classic: Classic) -> Chart:
         id="serving-trade",
         title=f"From a watermark of {100 * first.watermark:g}% to {100 * last.watermark:g}%, lost work goes from "
         f"{percent(first.mean(lost) / 100)} to {percent(last.mean(lost) / 100)}, the wait from "
-        f"{first.mean(wait):.3g} to {last.mean(wait):.3g} ms"
+        f"{brief(first.mean(wait))} to {brief(last.mean(wait))} ms"
         if len(points) > 1
         else f"{percent(first.mean(lost) / 100)} of the tokens made are thrown away; a job waits "
-        f"{first.mean(wait):.3g} ms",
+        f"{brief(first.mean(wait))} ms",
         subtitle="Share of the output tokens that restarts threw away, and mean time in line before the first "
         f"admission, by watermark. {_about(classic)}.",
         commands=once([classic.command]),
@@ -255,7 +256,7 @@ def trade(classic: Classic) -> Chart:
         },
         alt="By watermark, tokens lost and wait: "
         + "; ".join(
-            f"{100 * point.watermark:g}%: {point.mean(lost):.2g}%, {point.mean(wait):.3g} ms"
+            f"{100 * point.watermark:g}%: {point.mean(lost):.2g}%, {brief(point.mean(wait))} ms"
             for point in points
         )
         + ".",
