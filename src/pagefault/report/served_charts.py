@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pagefault.report.charts import (
-    brief,
     COLOURS,
     GREY,
     SHAPES,
     Chart,
+    brief,
     duration,
     figure,
     legend,

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pagefault.report.charts import (
-    brief,
     BLUE,
     GREEN,
     VERMILLION,
     Chart,
+    brief,
     factor,
     figure,
     left_axis,
