@@ -176,7 +176,7 @@ def test_thinning_keeps_every_peak(count: int, bins: int) -> None:
     columns = [random.integers(-100, 100, count), random.integers(0, 9, count)]
     kept = extremes(times, columns, bins)
     assert (np.diff(kept) > 0).all()
-    assert kept.size <= max(2 + 2 * bins * len(columns), 0)
+    assert kept.size <= 2 * bins * (1 + len(columns))
     if not count:
         return
     assert {0, count - 1} <= set(kept.tolist())
@@ -187,6 +187,7 @@ def test_thinning_keeps_every_peak(count: int, bins: int) -> None:
             inside, drawn = column[bin_of == number], column[kept][bin_of[kept] == number]
             if inside.size:
                 assert (drawn.min(), drawn.max()) == (inside.min(), inside.max())
+                assert (drawn[0], drawn[-1]) == (inside[0], inside[-1])
 
 
 def test_even_choices() -> None:

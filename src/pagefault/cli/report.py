@@ -22,7 +22,7 @@ def report(
         list[str],
         typer.Argument(
             help="Files that calc, sim and bench wrote with --json, sim with --events, bench with --csv.",
-            metavar="RESULTS...",
+            metavar="RESULTS",
             show_default=False,
         ),
     ],

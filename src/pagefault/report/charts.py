@@ -24,6 +24,9 @@ COLOURS = (BLUE, VERMILLION, GREEN, PURPLE, OCHRE, BROWN, GREY)
 
 DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [12, 4], [10, 2, 2, 2], [4, 1])
 SHAPES = ("circle", "diamond", "square", "triangle-up", "cross", "triangle-left", "triangle-down")
+SHORT = "format(datum.value, '~s')"
+"""Labels of an axis as 0, 500, 10k, 2M."""
+
 GUTTER = 58
 """Pixels left of every panel, so that panels of one chart line up."""
 

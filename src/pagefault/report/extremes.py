@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 def extremes(times: Ints, columns: Sequence[npt.NDArray[np.generic]], bins: int) -> Ints:
-    """Which samples to draw: in each of `bins` equal spans of time, those where a column has its least and its most.
+    """Which samples to draw: in each of `bins` equal spans of time the first, the last, and each column's extremes.
 
-    The first and the last sample are there, and short series are kept whole. A line through what is kept has every
-    peak of every column, at its own time.
+    Short series are kept whole. A line through what is kept has every peak of every column, at its own time, and is
+    right where it goes from one span to the next, however long nothing happens between.
 
     Args:
         times: Rising, int64 [n].
@@ -26,18 +26,19 @@ def extremes(times: Ints, columns: Sequence[npt.NDArray[np.generic]], bins: int)
         bins: Spans of time, at least 1.
 
     Returns:
-        Indices of samples, rising, int64 [at most 2 + 2 · bins · columns].
+        Indices of samples, rising, int64 [at most 2 · bins · (1 + columns)].
     """
     count = times.size
-    if count <= 2 + 2 * bins * len(columns):
+    if count <= 2 * bins * (1 + len(columns)):
         return np.arange(count)
     span = max(int(times[-1] - times[0]), 1)
     bin_of = np.minimum((times - times[0]) * bins // span, bins - 1)
-    kept = [np.array([0, count - 1])]
+    edges = np.flatnonzero(np.diff(bin_of))
+    first, last = np.r_[0, edges + 1], np.r_[edges, count - 1]
+    kept = [first, last]
     for column in columns:
         order = np.lexsort((column, bin_of))  # by bin, then by value
-        edges = np.flatnonzero(np.diff(bin_of[order]))
-        kept += [order[np.r_[0, edges + 1]], order[np.r_[edges, count - 1]]]
+        kept += [order[first], order[last]]
     return np.unique(np.concatenate(kept))
 
 

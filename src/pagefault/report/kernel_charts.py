@@ -146,7 +146,7 @@ def _marks(names: Sequence[str]) -> Spec:
         },
         "shape": {
             "field": "implementation",
-            "scale": _scale(names, SHAPES[:-1], "stroke"),
+            "scale": _scale(names, SHAPES[:-1], SHAPES[-1]),
             "legend": legend(),
         },
     }

@@ -9,6 +9,7 @@ from pagefault.report.charts import (
     COLOURS,
     GREY,
     OCHRE,
+    SHORT,
     VERMILLION,
     Chart,
     byte_unit,
@@ -92,7 +93,7 @@ def _stored(memory: Memory) -> Chart:
             150,
             layer=[
                 {
-                    "mark": {"type": "bar", "stroke": "white", "strokeWidth": 0.5},
+                    "mark": "bar",
                     "encoding": {
                         "x": {"field": "size", "type": "quantitative", "title": f"reserved, {unit}"},
                         "color": {
@@ -212,7 +213,7 @@ def _block_sizes(memory: Memory) -> Chart:
                 "type": "quantitative",
                 "scale": {"type": "log"},
                 "title": "table entries",
-                "axis": left_axis(format="~s"),
+                "axis": left_axis(labelExpr=SHORT),
             },
             "tooltip": tooltip,
         },

@@ -10,6 +10,7 @@ from pagefault.report.charts import (
     BLUE,
     GREY,
     PURPLE,
+    SHORT,
     VERMILLION,
     Chart,
     duration,
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
     Ints = npt.NDArray[np.int64]
     Floats = npt.NDArray[np.float64]
 
-BINS = 900
+BINS = 600
 """Spans of time for all runs of a chart together."""
 
 MOST_POINTS = 300
@@ -283,7 +284,12 @@ def _lost(runs: Sequence[DrawnRun], left_out: str) -> Chart:
             mark={"type": "line", "interpolate": "step-after", "strokeWidth": 2},
             encoding={
                 **encoding,
-                "y": {"field": field, "type": "quantitative", "title": title, "axis": left_axis(format="~s")},
+                "y": {
+                    "field": field,
+                    "type": "quantitative",
+                    "title": title,
+                    "axis": left_axis(labelExpr=SHORT),
+                },
                 "tooltip": tooltip,
             },
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -74,14 +75,14 @@ class DrawnRun:
                     tpot.append((line.t - first[line.id]) / (line.tokens - 1) / 1e9)
         self.ttft, self.tpot = np.array(ttft, np.float64), np.array(tpot, np.float64)
 
-    @property
+    @cached_property
     def states(self) -> dict[str, Ints]:
         """Sequences in each of `STATES` at each step."""
         steps = self.steps
         counts = (steps["running"] - steps["stalled"], steps["stalled"], steps["swapped"], steps["waiting"])
         return dict(zip(STATES, counts, strict=True))
 
-    @property
+    @cached_property
     def used(self) -> Floats:
         """Share of the pool that is not free at each step, in %."""
         blocks = self.log.header.pool_blocks
@@ -156,8 +157,8 @@ def said_thinned(left_out: str, kept: int, steps: int) -> str:
     if kept == steps:
         return left_out.strip()
     return (
-        f"{left_out}{kept:,} of {steps:,} points in time are drawn: in each of many equal spans of time those with the "
-        "least and the most, so that every peak is there."
+        f"{left_out}{kept:,} of {steps:,} points in time are drawn: in each of many equal spans of time the first, "
+        "the last, and those with the least and the most, so that every peak is there."
     )
 
 

@@ -43,9 +43,9 @@ LATENCIES = (
 QUANTILES = ("p50", "p90", "p99", "max")
 
 SHARES = (
-    ("KV pool in use, mean", "kv_usage"),
-    ("KV pool in use, peak", "kv_usage_peak"),
-    ("tokens in used frames", "utilization"),
+    ("KV pool, mean", "kv_usage"),
+    ("KV pool, peak", "kv_usage_peak"),
+    ("frames filled", "utilization"),
     ("time busy", "busy_share"),
     ("rows stalled", "stalled_share"),
     ("computed again", "recompute_tax"),
@@ -127,13 +127,7 @@ def latencies(served: Sequence[Served]) -> Chart:
         )
         for name in names
     ]
-    first = served[0]
-    said = (
-        f"{names[0]}: half of the requests have their first token within {duration(first.ttft.p50)}, "
-        f"99 of 100 within {duration(first.ttft.p99)}"
-        if first.ttft.p50 is not None and first.ttft.p99 is not None
-        else f"{names[0]}: no request was finished"
-    )
+    said = _latency_title(names, served)
     return Chart(
         id="serving-latency",
         title=said,
@@ -157,6 +151,21 @@ def latencies(served: Sequence[Served]) -> Chart:
     )
 
 
+def _latency_title(names: Sequence[str], served: Sequence[Served]) -> str:
+    if len(served) > 1:
+        return "First token for half of the requests within " + "; ".join(
+            f"{shown(None) if each.ttft.p50 is None else duration(each.ttft.p50)} ({name})"
+            for name, each in zip(names, served, strict=True)
+        )
+    ttft = served[0].ttft
+    if ttft.p50 is None or ttft.p99 is None:
+        return f"{names[0]}: no request was finished"
+    return (
+        f"{names[0]}: half of the requests have their first token within {duration(ttft.p50)}, "
+        f"99 of 100 within {duration(ttft.p99)}"
+    )
+
+
 def _verdict(name: str, served: Served, of: int) -> str:
     return f"{name + ': v' if of > 1 else 'V'}erdict: {served.verdict.rstrip('.')}."
 
@@ -174,9 +183,11 @@ def shares(served: Sequence[Served]) -> Chart:
         id="serving-shares",
         title=f"The pool is {percent(first.kv_usage)} full in the mean, {percent(first.kv_usage_peak)} at its peak"
         if len(served) == 1
-        else "What pool and machine did in each replay",
-        subtitle="Shares in %. Pool, tokens in used frames: over busy time; computed again: of all computed tokens; "
-        f"good: meet the SLO, or all without one. {several(sum(each.preemptions for each in served), 'preemption')}, "
+        else "The pool is full in the mean to "
+        + "; ".join(f"{percent(each.kv_usage)} ({name})" for name, each in zip(names, served, strict=True)),
+        subtitle="Shares in %. KV pool: frames in use, over busy time; filled: the room in used frames that holds "
+        "tokens; computed again: of all computed tokens; good: meet the SLO, or all without one. "
+        f"{several(sum(each.preemptions for each in served), 'preemption')}, "
         + ", ".join(f"{brief(each.request_throughput)} requests/s" for each in served)
         + ".",
         commands=once(each.command for each in served),
