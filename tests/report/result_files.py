@@ -78,7 +78,7 @@ def bench_json(floor: bool = True) -> str:
     return json.dumps({"command": "pagefault bench --json", "comparisons": comparisons, "serving": None})
 
 
-def large_log(requests: int = 20_000, at_once: int = 100, steps: int = 60) -> Iterator[str]:
+def large_log(requests: int = 20_000, at_once: int = 100, steps: int = 20) -> Iterator[str]:
     """A log in which groups of requests come, decode for some steps, and go."""
     yield json.dumps(
         {

@@ -311,7 +311,7 @@ def _budget(memory: Memory) -> Chart:
                             "title": unit,
                             "scale": {
                                 "domainMin": 0,
-                                "domainMax": figure(1.35 * max(row["size"] for row in rows)),
+                                "domainMax": figure(1.6 * max(row["size"] for row in rows)),
                             },
                         },
                         "color": {

@@ -183,7 +183,7 @@ def shares(served: Sequence[Served]) -> Chart:
         id="serving-shares",
         title=f"The pool is {percent(first.kv_usage)} full in the mean, {percent(first.kv_usage_peak)} at its peak"
         if len(served) == 1
-        else "The pool is full in the mean to "
+        else "KV pool in use, in the mean: "
         + "; ".join(f"{percent(each.kv_usage)} ({name})" for name, each in zip(names, served, strict=True)),
         subtitle="Shares in %. KV pool: frames in use, over busy time; filled: the room in used frames that holds "
         "tokens; computed again: of all computed tokens; good: meet the SLO, or all without one. "
