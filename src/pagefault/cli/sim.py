@@ -97,6 +97,10 @@ def sim(
     trace_out: Annotated[
         str | None, _option("Write a timeline for Perfetto (ui.perfetto.dev).", _OUT)
     ] = None,
+    live: Annotated[
+        bool,
+        typer.Option("--live", help="Show the pool while it runs, in the terminal.", rich_help_panel=_OUT),
+    ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object only.", rich_help_panel=_OUT)
     ] = False,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from pagefault.cli.console import command_line, emit_json, note, percent, progress, say, table
+from pagefault.cli.console import command_line, emit_json, note, percent, say, table
+from pagefault.cli.sim_live import live_views, progress_unless_live
 from pagefault.cli.sim_logs import event_writer
 from pagefault.cli.sim_options import TRAFFIC_ONLY, host_blocks, picked, refuse
 from pagefault.errors import InputError, PageFaultError
@@ -13,6 +14,7 @@ from pagefault.errors import InputError, PageFaultError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from pagefault.cli.sim_live import LiveView
     from pagefault.sim import ClassicOutcome, ClassicSetup, EventLog
 
 DEFAULT_WATERMARK = 0.05
@@ -38,8 +40,8 @@ def experiment(given: Mapping[str, Any]) -> list[list[ClassicOutcome]]:
         InputError: An option is out of range, or two do not go together.
     """
     setups = [_setups(given, seed) for seed in _seeds(given)]
-    with event_writer(given) as write:
-        return _run_all(setups, write)
+    with event_writer(given) as write, live_views(given) as views:
+        return _run_all(given, setups, write, views)
 
 
 def as_json(outcomes: Sequence[Sequence[ClassicOutcome]]) -> dict[str, Any]:
@@ -148,13 +150,16 @@ def _seeds(given: Mapping[str, Any]) -> list[int]:
 
 
 def _run_all(
-    setups: Sequence[Sequence[ClassicSetup]], write: Callable[[str], object] | None
+    given: Mapping[str, Any],
+    setups: Sequence[Sequence[ClassicSetup]],
+    write: Callable[[str], object] | None,
+    views: Callable[[str, int], list[LiveView]],
 ) -> list[list[ClassicOutcome]]:
     from pagefault.sim import run_classic
 
     jobs = sum(setup.jobs for runs in setups for setup in runs)
     done = 0
-    with progress("simulating") as update:
+    with progress_unless_live(given, "simulating") as update:
 
         def run_one(setup: ClassicSetup) -> ClassicOutcome:
             nonlocal done
@@ -164,9 +169,9 @@ def _run_all(
                 update(done + ended, jobs, f"{name}: {ended} jobs, {now_ns / 1e9:.1f} s simulated")
 
             try:
-                log = None if write is None else _log(setup, write)
-                outcome, result = run_classic(setup, tell, () if log is None else (log,))
-                if log is not None:
+                logs = [] if write is None else [_log(setup, write)]
+                outcome, result = run_classic(setup, tell, [*logs, *views(_name(setup), setup.jobs)])
+                for log in logs:
                     log.end(result)
             except PageFaultError as error:
                 raise PageFaultError(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pagefault.cli.amounts import GIB, optional_whole, whole
 from pagefault.cli.console import command_line, emit_json, note, progress
+from pagefault.cli.sim_live import live_views, progress_unless_live
 from pagefault.cli.sim_logs import event_writer
 from pagefault.cli.sim_options import CLASSIC_ONLY, host_blocks, picked, refuse
 from pagefault.cli.sim_view import show_limit, show_run
@@ -227,19 +228,20 @@ def _replay(
 
     setup = server.setup
     with ExitStack() as stack:
-        update = stack.enter_context(progress("simulating"))
+        update = stack.enter_context(progress_unless_live(given, "simulating"))
 
         def tell(ended: int, now_ns: int) -> None:
             if ended % 16 == 0:
                 update(ended, len(workload), f"{ended:,} requests, {now_ns / 1e9:,.0f} s simulated")
 
         write = stack.enter_context(event_writer(given))
-        if write is None:
-            result, summary = serve(workload, setup, progress=tell)
-        else:
-            about = {**about, "model": server.model.name, "gpu": server.gpu.name, "tp": server.tp}
-            log = EventLog(write, about, setup.config, setup.pool_blocks, setup.block_size)
-            result, summary = serve(workload, setup, progress=tell, observers=[log])
+        views = stack.enter_context(live_views(given))
+        about = {**about, "model": server.model.name, "gpu": server.gpu.name, "tp": server.tp}
+        sizes = (setup.config, setup.pool_blocks, setup.block_size)
+        logs = [] if write is None else [EventLog(write, about, *sizes)]
+        watching = views(f"{server.model.name} on {server.gpu.name}", len(workload))
+        result, summary = serve(workload, setup, progress=tell, observers=[*logs, *watching])
+        for log in logs:
             log.end(result)
         if len(result.refused) == len(workload):
             raise InputError(
@@ -253,7 +255,7 @@ def _find_limit(server: Server, workload: Workload, given: Mapping[str, Any]) ->
 
     refuse(
         given,
-        ("events", "trace_out", "scale"),
+        ("events", "trace_out", "live", "scale"),
         "is about one run, and --find-limit makes many; give one of them",
     )
     setup = server.setup
