@@ -13,13 +13,16 @@ else
   INSTALL   := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 endif
 
-.PHONY: demo test lint format clean
+.PHONY: demo test docs lint format clean
 
 demo: $(VENV)/.base  ## the main job, stage by stage, and a page of it in report/ (TRACE=path: on your own traffic)
 	@$(BIN)/pagefault demo $(if $(TRACE),--trace "$(TRACE)")
 
 test: $(VENV)/.test  ## all tests, or with K=name only those whose name contains it
 	@$(BIN)/python -m pytest $(if $(K),-k "$(K)")
+
+docs: $(VENV)/.docs  ## the documents as a site, under site/
+	@$(BIN)/mkdocs build --quiet && echo "Open $(CURDIR)/site/index.html in a browser."
 
 lint: $(VENV)/.test  ## style and strict types, in every room
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
@@ -41,3 +44,7 @@ $(VENV)/.base: pyproject.toml | $(BIN)/python
 $(VENV)/.test: pyproject.toml | $(BIN)/python
 	@$(INSTALL) -e '.[test]'
 	@touch $(VENV)/.base $@
+
+$(VENV)/.docs: pyproject.toml | $(BIN)/python
+	@$(INSTALL) -e '.[docs]'
+	@touch $@

@@ -62,6 +62,39 @@ def section(results: Path) -> str:
     return "\n".join(parts)
 
 
+SUMMARY = {
+    "64x4096": "64 sequences of 4,096 tokens",
+    "1x131072": "one of 131,072",
+    "64 mixed": "64 uneven ones",
+    "64x4096 fp8": "64 × 4,096 with fp8 K and V",
+}
+
+
+def summary(results: Path) -> str:
+    """The most important figures, for the README."""
+    found = {(row["case"], row["implementation"]): row for row in read_rows(results / "h200.csv")}
+    lines = []
+    for case, title in SUMMARY.items():
+        cells = [f"decode, {title}: share of the floor's speed"]
+        for name in ("pagefault", "flashinfer", "sdpa cudnn"):
+            row = found.get((case, name))
+            cells.append("–" if row is None else f"{float(row['ratio']):.3f}")
+        lines.append(cells)
+    for case, title in (
+        ("prefill 8x2048", "8 prompts of 2,048"),
+        ("prefill 8x512 of 16384", "8 chunks of 512 over 16,384"),
+    ):
+        rates = [found[case, name]["note"].split()[0] for name in ("pagefault", "sdpa cudnn")]
+        ours, cudnn = (f"{float(rate):.0f}" for rate in rates)
+        lines.append([f"prefill, {title}: TFLOP/s", ours, "–", cudnn])
+    return (
+        "On one H200, one layer, bf16, 32 query and 8 KV heads of 128, shuffled pages of 16 tokens. cuDNN reads "
+        "contiguous memory. The *floor* reads the same bytes through the same tables and computes nothing.\n\n"
+        + table(["", "PageFault", "FlashInfer", "cuDNN, contiguous"], lines)
+        + "\n"
+    )
+
+
 def _caveats(rows: list[Row]) -> str:
     gpus, torches, tritons, commits = (
         ", ".join(dict.fromkeys(row[name] for row in rows)) for name in ("gpu", "torch", "triton", "commit")

@@ -55,6 +55,19 @@ def section(results: Path) -> str:
     return "\n".join(parts)
 
 
+def summary(results: Path) -> str:
+    """How close the simulator comes to a real server, for the README."""
+    errors = {row["quantity"]: float(row["error"]) for row in read_rows(results / "real-server.csv")}
+    shown = ", ".join(
+        f"{name} {100 * errors[name]:+.1f}%"
+        for name in ("mean TTFT", "mean end to end", "mean running", "end of the run")
+    )
+    return (
+        "The simulator against a recorded vLLM server, with that server's settings and nothing fitted: errors of "
+        f"{shown}.\n"
+    )
+
+
 def _classic(rows: list[Row]) -> str:
     classic = [row for row in rows if row["table"] == "classic"]
     keys = list(dict.fromkeys((row["workers"], row["admission"], row["watermark"]) for row in classic))

@@ -1,4 +1,7 @@
-"""Make docs/results.md from the rows under benchmarks/results: ``python scripts/results.py [--check]``."""
+"""Make docs/results.md, and the summary in the README, from the rows under benchmarks/results.
+
+``python scripts/results.py [--check]``.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,8 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks import kernel_section, serving_section  # noqa: E402
 
+README = ROOT / "README.md"
+BEGIN, END = "<!-- results: made by scripts/results.py -->\n", "<!-- end of results -->"
 PAGE = ROOT / "docs" / "results.md"
 HEAD = """# Results
 
@@ -24,16 +29,35 @@ def page() -> str:
     return "\n".join((HEAD, serving_section.section(results), kernel_section.section(results)))
 
 
+def readme() -> str:
+    """The README with its summary filled in anew."""
+    results = ROOT / "benchmarks" / "results"
+    before, rest = README.read_text(encoding="utf-8").split(BEGIN)
+    after = rest.split(END)[1]
+    return (
+        before
+        + BEGIN
+        + "\n"
+        + kernel_section.summary(results)
+        + serving_section.summary(results)
+        + "\n"
+        + END
+        + after
+    )
+
+
 def main(arguments: list[str]) -> int:
     """Write the page, or with --check compare it."""
-    made = page()
-    if "--check" in arguments:
-        stale = not PAGE.exists() or PAGE.read_text(encoding="utf-8") != made
-        if stale:
-            sys.stderr.write("docs/results.md does not follow from its rows; run python scripts/results.py\n")
-        return int(stale)
-    PAGE.write_text(made, encoding="utf-8")
-    return 0
+    stale = 0
+    for path, made in ((PAGE, page()), (README, readme())):
+        if path.exists() and path.read_text(encoding="utf-8") == made:
+            continue
+        if "--check" in arguments:
+            stale += 1
+            sys.stderr.write(f"{path.name} does not follow from its rows; run python scripts/results.py\n")
+        else:
+            path.write_text(made, encoding="utf-8")
+    return int(stale > 0)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from pagefault.report.bundle import VEGA_LITE
 from pagefault.report.charts import apart, figure
 from pagefault.report.extremes import evenly, extremes
 from pagefault.report.kernel_charts import kernel_charts
-from pagefault.report.load import load
+from pagefault.report.loading import load
 from pagefault.report.memory_charts import memory_charts
 from pagefault.report.page import sections
 from pagefault.report.run_charts import run_charts

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pagefault.errors import InputError
-from pagefault.report.load import load
+from pagefault.report.loading import load
 from report.result_files import CALC, CALC_GPU, H200, SEEDS, SWEEP, bench_json, event_log, output, replay
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pagefault.report.load import load
+from pagefault.report.loading import load
 from pagefault.report.page import build_page, sections
 from report.result_files import CALC, CALC_GPU, H200, SWEEP, event_log, output
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pagefault.report.load import load
+from pagefault.report.loading import load
 from pagefault.report.page import build_page
 from pagefault.report.theme import DARK, LIGHT
 from report.browser import DESKTOP, PHONE, chromium, fits_its_width, opened

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from pagefault.report.colours import PALETTE, choose_colours
 from pagefault.report.events import Header, Line, RunLog
-from pagefault.report.playback import FIRST_GROUP, NAMED_SHARERS, Nobody, Track, playback
 from pagefault.report.player import player_section
+from pagefault.report.pool_playback import FIRST_GROUP, NAMED_SHARERS, Nobody, Track, playback
 from pagefault.report.replay import NOBODY, Kind, Mentions, PoolState, Replay
 from pagefault.report.thinning import Cells, instants
 from report.truth import classic, conversations, served

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pagefault.report.colours import PALETTE
-from pagefault.report.playback import playback
+from pagefault.report.pool_playback import playback
 from pagefault.report.replay import Kind, Replay
 from report.browser import DESKTOP, PHONE, chromium, fits_its_width, opened
 from report.minimal_page import write_page

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from pagefault.attention.views import PagedView
 
-# Tokens a program reads; 16-byte loads either way. A measurement takes the fastest of these.
 FLOOR_TOKENS = (4, 8, 16)
+"""Tokens a program reads; 16-byte loads either way. A measurement takes the fastest of these."""
 
 
 def read_floor(view: PagedView, checksums: Tensor, tokens: int) -> None:

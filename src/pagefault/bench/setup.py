@@ -23,12 +23,13 @@ DTYPES = {
     "bf16": torch.bfloat16,
     "fp8": torch.float8_e4m3fn,
 }
+"""Dtypes of K and V by the short names of `pagefault bench --dtype`."""
 _TORCH_NAMES = {short: str(dtype) for short, dtype in DTYPES.items()}
 # Largest error allowed, as a share of the largest value where that exceeds 1: the write-up's in fp32; four
 # roundings of a result of size 4 in 16 bit. fp8 is checked after dequantizing, so its error is that of bf16.
 TOLERANCE = {"fp32": 1e-3, "fp16": 4e-3, "bf16": 3e-2, "fp8": 3e-2}
-# Rotating inputs must not stay in the L2 cache (60 MB on an H200).
 ROTATE_BYTES = 400 * 10**6
+"""Bytes of inputs to rotate through, so that none stay in the L2 cache (60 MB on an H200)."""
 ROUNDS = {"cuda": 50, "cpu": 10}
 
 

@@ -45,6 +45,7 @@ KV_DTYPES: dict[str, KVDtype] = {
         KVDtype("int4", 4, 4, "one float16 scale and zero point for each token and head, of K and of V"),
     )
 }
+"""Formats by their canonical name."""
 
 _ALIASES = {
     "fp32": "float32",

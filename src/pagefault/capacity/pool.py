@@ -20,6 +20,7 @@ DEMO_BYTES_PER_TOKEN = 512
 """One layer, one head of 64, K and V in float32: the write-up's shape."""
 
 DEMO_LAYOUT = plain_layout(DEMO_BYTES_PER_TOKEN, "2 (K, V) × 1 layer × 1 head × 64 × 4 B (float32)")
+"""The write-up's cache: `DEMO_BYTES_PER_TOKEN` a token, nothing else."""
 
 
 @dataclass(frozen=True)

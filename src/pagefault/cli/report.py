@@ -43,7 +43,7 @@ def report(
     page plays the pool over time.
     """
     from pagefault.report.bundle import vl_convert
-    from pagefault.report.load import load
+    from pagefault.report.loading import load
     from pagefault.report.page import TITLE, build_page, contents, sections
 
     vl_convert()  # refuses now what would be missing after reading

@@ -23,8 +23,6 @@ def event_writer(given: Mapping[str, Any]) -> Iterator[Callable[[str], object] |
     Raises:
         InputError: A file cannot be written; before anything runs.
     """
-    from pagefault.report import read_events, write_chrome_trace
-
     events, trace = given.get("events"), given.get("trace_out")
     for path in (events, trace):
         if path is not None:
@@ -40,5 +38,7 @@ def event_writer(given: Mapping[str, Any]) -> Iterator[Callable[[str], object] |
         with log.open("w", encoding="utf-8", newline="") as stream:
             yield stream.write
         if trace is not None:
+            from pagefault.report import read_events, write_chrome_trace
+
             with atomic_file(trace) as out:
                 write_chrome_trace(read_events(log), out.write)

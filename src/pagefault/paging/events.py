@@ -51,6 +51,7 @@ class AllBlocksCleared:
 
 
 BlockEvent = BlockStored | BlockRemoved | AllBlocksCleared
+"""What a listener of `Pager.subscribe` is told."""
 Listener = Callable[[BlockEvent], None]
 
 

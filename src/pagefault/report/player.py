@@ -8,7 +8,7 @@ from importlib.resources import files
 from string import Template
 from typing import TYPE_CHECKING
 
-from pagefault.report.playback import playback
+from pagefault.report.pool_playback import playback
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -37,7 +37,6 @@ class Format:
     absolute: bool = False
 
 
-# In order of recognition: a format whose fields include another's comes before it.
 FORMATS = (
     Format(
         name="azure",
@@ -106,6 +105,7 @@ FORMATS = (
         source="https://github.com/casys-kaist/LLMServingSim",
     ),
 )
+"""Formats that `read_trace` knows, in order of recognition: one whose fields include another's comes before it."""
 
 
 def recognise(kind: str, fields: set[str]) -> Format | None:

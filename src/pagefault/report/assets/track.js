@@ -1,5 +1,5 @@
 // One run as the player reads it: unpacks its columns and answers what there is at an instant.
-// The format is described in pagefault/report/playback.py.
+// The format is described in pagefault/report/pool_playback.py.
 
 const FREE = -1, CACHED = -2, LEAVING = -3, FIRST_GROUP = -4;
 const DOES = ["swapped out", "prefill", "decode", "stalled"];

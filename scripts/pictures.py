@@ -1,0 +1,62 @@
+"""Makes the pictures of the README: ``python scripts/pictures.py`` (needs the extras report and test, and Chromium).
+
+`docs/images/watermark.svg` is the report's own still picture; `docs/images/pool.png` is the page, in a browser, with
+naive beside paged, a moment after the start.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from playwright.sync_api import sync_playwright
+
+IMAGES = Path(__file__).resolve().parents[1] / "docs" / "images"
+SWEEP = "watermark=0,0.02,0.05,0.1,0.3,0.5"
+MOMENT = 0.045
+"""Of the time line: the pools are full, and nobody has finished everything yet."""
+
+
+def pagefault(*arguments: str, folder: Path, to: str | None = None) -> None:
+    """Runs a command in a folder, its output to a file there if wanted."""
+    done = subprocess.run(
+        [sys.executable, "-m", "pagefault", *arguments], cwd=folder, check=True, capture_output=True
+    )
+    if to is not None:
+        (folder / to).write_bytes(done.stdout)
+
+
+def photograph(page: Path, target: Path) -> None:
+    """The player of a page, with the slider moved."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        shown = browser.new_page(viewport={"width": 1100, "height": 900}, color_scheme="light")
+        shown.goto(page.as_uri())
+        slider = shown.locator("#pool input[type=range]").first
+        slider.scroll_into_view_if_needed()
+        highest = float(slider.get_attribute("max") or 1)
+        slider.evaluate(
+            "(it, value) => { it.value = value; it.dispatchEvent(new Event('input', {bubbles: true})); }",
+            MOMENT * highest,
+        )
+        shown.wait_for_timeout(500)
+        shown.locator("#pool").screenshot(path=target)
+        browser.close()
+
+
+def main() -> None:
+    """See the module's text."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        pagefault("sim", "--sweep", SWEEP, "--json", folder=folder, to="sweep.json")
+        pagefault("sim", "--events", "pool.jsonl", folder=folder)
+        pagefault("report", "sweep.json", "pool.jsonl", "--static", folder=folder)
+        shutil.copy(folder / "report" / "serving-watermark.svg", IMAGES / "watermark.svg")
+        photograph(folder / "report" / "index.html", IMAGES / "pool.png")
+
+
+if __name__ == "__main__":
+    main()
