@@ -1,7 +1,7 @@
 """Makes the pictures of the README: ``python scripts/pictures.py`` (needs the extras report and test, and Chromium).
 
 `docs/images/watermark.svg` is the report's own still picture; `docs/images/pool.png` is the page, in a browser, with
-naive beside paged, a moment after the start.
+naive beside paged, a moment after the start; `docs/images/report-phone.png` a chart of it on a phone, in the dark.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Page, sync_playwright
 
 IMAGES = Path(__file__).resolve().parents[1] / "docs" / "images"
 SWEEP = "watermark=0,0.02,0.05,0.1,0.3,0.5"
@@ -29,22 +29,33 @@ def pagefault(*arguments: str, folder: Path, to: str | None = None) -> None:
         (folder / to).write_bytes(done.stdout)
 
 
-def photograph(page: Path, target: Path) -> None:
-    """The player of a page, with the slider moved."""
+def photograph(page: Path) -> None:
+    """The player with the slider moved; a chart and the player on a phone in the dark."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-        shown = browser.new_page(viewport={"width": 1100, "height": 900}, color_scheme="light")
-        shown.goto(page.as_uri())
-        slider = shown.locator("#pool input[type=range]").first
-        slider.scroll_into_view_if_needed()
-        highest = float(slider.get_attribute("max") or 1)
-        slider.evaluate(
-            "(it, value) => { it.value = value; it.dispatchEvent(new Event('input', {bubbles: true})); }",
-            MOMENT * highest,
-        )
-        shown.wait_for_timeout(500)
-        shown.locator("#pool").screenshot(path=target)
+        desk = browser.new_page(viewport={"width": 1100, "height": 900}, color_scheme="light")
+        desk.goto(page.as_uri())
+        to_moment(desk)
+        desk.locator("#pool").screenshot(path=IMAGES / "pool.png")
+        phone = browser.new_page(viewport={"width": 390, "height": 844}, color_scheme="dark")
+        phone.goto(page.as_uri())
+        to_moment(phone)
+        chart = phone.locator("#serving-watermark")
+        chart.scroll_into_view_if_needed()
+        phone.wait_for_timeout(1500)
+        chart.screenshot(path=IMAGES / "report-phone.png")
         browser.close()
+
+
+def to_moment(shown: Page) -> None:
+    """Moves the slider."""
+    slider = shown.locator("#pool input[type=range]").first
+    slider.scroll_into_view_if_needed()
+    highest = float(slider.get_attribute("max") or 1)
+    slider.evaluate(
+        "(it, value) => { it.value = value; it.dispatchEvent(new Event('input')); }", MOMENT * highest
+    )
+    shown.wait_for_timeout(500)
 
 
 def main() -> None:
@@ -55,7 +66,7 @@ def main() -> None:
         pagefault("sim", "--events", "pool.jsonl", folder=folder)
         pagefault("report", "sweep.json", "pool.jsonl", "--static", folder=folder)
         shutil.copy(folder / "report" / "serving-watermark.svg", IMAGES / "watermark.svg")
-        photograph(folder / "report" / "index.html", IMAGES / "pool.png")
+        photograph(folder / "report" / "index.html")
 
 
 if __name__ == "__main__":

@@ -165,7 +165,7 @@ def test_a_pause_is_drawn_as_one(everything: Results) -> None:
 def test_many_runs_are_thinned_and_it_says_so(everything: Results) -> None:
     runs = [everything.runs[index % 3] for index in range(20)]
     assert len(drawn_runs(runs)) == MOST_RUNS
-    assert all(chart.thinned.startswith("6 of 20 runs are drawn.") for chart in run_charts(runs))
+    assert all(chart.thinned.startswith(f"{MOST_RUNS} of 20 runs are drawn.") for chart in run_charts(runs))
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 50, 5_000])

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     Ints = npt.NDArray[np.int64]
     Floats = npt.NDArray[np.float64]
 
-MOST_RUNS = 6
+MOST_RUNS = len(COLOURS)
 """More lines than that cannot be told apart."""
 
 STATES = ("computing", "stalled", "swapped out", "in the queue")
