@@ -68,6 +68,10 @@ def has_dependent_launch(device: torch.device) -> bool:
     return device.type == "cuda" and torch.cuda.get_device_capability(device) >= (9, 0)
 
 
+GLUON_VERSIONS = ((3, 6), (3, 7))
+"""Of Triton: Gluon is experimental and 3.9 renamed parts of it; with others the portable kernel runs."""
+
+
 @cache
 def has_warpgroup_mma(device: torch.device) -> bool:
     """Whether the device has wgmma (Hopper, and nothing before or after it) and Triton lets us place it by hand."""
@@ -76,4 +80,4 @@ def has_warpgroup_mma(device: torch.device) -> bool:
     kernel_module("schedule")
     import triton
 
-    return tuple(map(int, triton.__version__.split(".")[:2])) >= (3, 6)
+    return tuple(map(int, triton.__version__.split(".")[:2])) in GLUON_VERSIONS
