@@ -2,50 +2,35 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
-from pagefault.report.charts import (
-    COLOURS,
-    DASHES,
-    SHAPES,
-    Chart,
-    figure,
-    left_axis,
-    legend,
-    once,
-    percent,
-    scale_of,
-    several,
-    shown,
-    table,
-    view,
+from pagefault.report.block_size_charts import DEFAULT_BLOCK, sweep_chart, sweeps_of
+from pagefault.report.charts import Chart, once, percent, several, shown, table, view
+from pagefault.report.implementations import (
+    FLOOR,
+    FLOOR_IS,
+    LAYOUTS,
+    NAIVE,
+    OURS,
+    SHUFFLED,
+    caveat,
+    marks,
+    order,
+    rows_of,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pagefault.report.charts import Spec
+    from pagefault.report.implementations import Cases
     from pagefault.report.results import Measured
 
-    Cases = dict[str, dict[str, Measured]]
-
-OURS, NAIVE, ORDERED, SHUFFLED, FLOOR = "pagefault", "naive", "paged ordered", "paged shuffled", "floor"
-LAYOUTS = (NAIVE, ORDERED, SHUFFLED)
-FLOOR_IS = "The floor reads the same K and V through the same page tables and does no attention."
-ONE_MACHINE = "One machine; what is compared was measured in turn in one process."
-ON_CPU = (
-    "Measured on a CPU, where PyTorch operations stand in for the kernels: these times say nothing of a GPU."
-)
 TWO_LINES = (
     "length(datum.label) < 20 ? datum.label : "
     "split(replace(datum.label, regexp('^([^ ]+ [^ ]+) '), '$1|'), '|')"
 )
 """A label's first two words, and the rest below."""
-
-_BLOCK = re.compile(r"^(?P<before>.*?) ?\bblock (?P<size>\d+)(?P<after>.*)$")
-DEFAULT_BLOCK = 16
-"""Of a case that says nothing."""
 
 
 def kernel_charts(measured: Sequence[Measured]) -> list[Chart]:
@@ -58,7 +43,7 @@ def kernel_charts(measured: Sequence[Measured]) -> list[Chart]:
             cases.setdefault(row.case, {})[row.implementation] = row
         rivals = {case: found for case, found in cases.items() if not set(found) & set(LAYOUTS)}
         paging = {case: found for case, found in cases.items() if set(found) & set(LAYOUTS)}
-        sweeps = {name: sizes for name, sizes in _sweeps(cases).items() if len(sizes) > 1}
+        sweeps = {name: sizes for name, sizes in sweeps_of(cases).items() if len(sizes) > 1}
         swept = {found[size] for found in sweeps.values() for size in found if size != DEFAULT_BLOCK}
         of_memory = {case: found for case, found in rivals.items() if FLOOR in found}
         others = {case: found for case, found in rivals.items() if FLOOR not in found}
@@ -70,86 +55,21 @@ def kernel_charts(measured: Sequence[Measured]) -> list[Chart]:
             single = {case: found for case, found in paging.items() if case not in swept}
             charts += _compared("paging", single or paging, gpu)
         charts += [
-            _sweep(name, {size: cases[case] for size, case in sizes.items()}, gpu)
+            sweep_chart(name, {size: cases[case] for size, case in sizes.items()}, gpu)
             for name, sizes in sweeps.items()
         ]
     return charts
 
 
-def _sweeps(cases: Cases) -> dict[str, dict[int, str]]:
-    """Cases that differ in their block size only: what they have in common → block size → case."""
-    found: dict[str, dict[int, str]] = {}
-    for case in cases:
-        match = _BLOCK.match(case)
-        name = f"{match['before']}{match['after']}" if match else case
-        found.setdefault(name, {})[int(match["size"]) if match else DEFAULT_BLOCK] = case
-    return {name: dict(sorted(sizes.items())) for name, sizes in found.items()}
-
-
-def _caveat(rows: Sequence[Measured]) -> str:
-    notes = once(f"{row.implementation}: {row.note}" for row in rows if row.note)
-    gpu = rows[0].gpu
-    return " ".join(
-        [ON_CPU if gpu == "CPU" else ONE_MACHINE, *(f"{note.rstrip('.')}." for note in notes[:4])]
-    )
-
-
-def _order(found: Cases) -> list[str]:
-    """Implementations, ours first and the floor last."""
-    names = dict.fromkeys(name for rows in found.values() for name in rows)
-    first = [name for name in (OURS, *LAYOUTS) if name in names]
-    others = [name for name in names if name not in (*first, FLOOR)]
-    return [*first, *others, *([FLOOR] if FLOOR in names else [])]
-
-
 def _compared(id_: str, found: Cases, gpu: str) -> list[Chart]:
     """Latency, and share of the floor where it was measured, by case and implementation."""
     rows = [row for case in found.values() for row in case.values()]
-    names = _order(found)
+    names = order(found)
     charts = []
     if any(row.ratio for row in rows if row.implementation != FLOOR):
         charts.append(_shares(id_, found, [name for name in names if name != FLOOR], gpu))
     charts.append(_latency(id_, found, names, gpu))
     return charts
-
-
-def _rows(found: Cases, names: Sequence[str]) -> list[Spec]:
-    return [
-        {
-            "case": case,
-            "implementation": name,
-            "p50": figure(row.p50),
-            "p20": figure(row.p50 if row.p20 is None else row.p20),
-            "p80": figure(row.p50 if row.p80 is None else row.p80),
-            "ratio": None if row.ratio is None else figure(100 * row.ratio),
-        }
-        for case, rows in found.items()
-        for name in names
-        if (row := rows.get(name)) is not None
-    ]
-
-
-def _scale(names: Sequence[str], values: Sequence[object], of_floor: object) -> Spec:
-    """Gives each implementation the same look in every chart, with and without a floor."""
-    scale = scale_of(names, values)
-    if names[-1] == FLOOR:
-        scale["range"][-1] = of_floor
-    return scale
-
-
-def _marks(names: Sequence[str]) -> Spec:
-    return {
-        "color": {
-            "field": "implementation",
-            "scale": _scale(names, COLOURS[:-1], COLOURS[-1]),
-            "legend": legend(labelLimit=200),
-        },
-        "shape": {
-            "field": "implementation",
-            "scale": _scale(names, SHAPES[:-1], SHAPES[-1]),
-            "legend": legend(),
-        },
-    }
 
 
 def _case_axis(found: Cases) -> Spec:
@@ -163,7 +83,7 @@ def _case_axis(found: Cases) -> Spec:
 
 
 def _shares(id_: str, found: Cases, names: Sequence[str], gpu: str) -> Chart:
-    rows = [row for row in _rows(found, names) if row["ratio"] is not None]
+    rows = [row for row in rows_of(found, names) if row["ratio"] is not None]
     lead = OURS if OURS in names else SHUFFLED
     ours = {row["case"]: row["ratio"] for row in rows if row["implementation"] == lead}
     title = (
@@ -194,7 +114,7 @@ def _shares(id_: str, found: Cases, names: Sequence[str], gpu: str) -> Chart:
                     "title": "share of the floor's speed, %",
                     "scale": {"domain": [0, 100], "nice": False},
                 },
-                **_marks(names),
+                **marks(names),
                 "tooltip": [
                     {"field": "case"},
                     {"field": "implementation"},
@@ -219,7 +139,7 @@ def _shares(id_: str, found: Cases, names: Sequence[str], gpu: str) -> Chart:
                 for case, each in found.items()
             ),
         ),
-        caveat=_caveat([row for each in found.values() for row in each.values()]),
+        caveat=caveat([row for each in found.values() for row in each.values()]),
         sources=once(row.source for each in found.values() for row in each.values()),
     )
 
@@ -248,7 +168,7 @@ def _latency_title(found: Cases, gpu: str) -> str:
 
 
 def _latency(id_: str, found: Cases, names: Sequence[str], gpu: str) -> Chart:
-    rows = _rows(found, names)
+    rows = rows_of(found, names)
     spread = max(row["p80"] for row in rows) > 4 * min(row["p20"] for row in rows)
     x = {
         "type": "quantitative",
@@ -275,7 +195,7 @@ def _latency(id_: str, found: Cases, names: Sequence[str], gpu: str) -> Chart:
                     "mark": {"type": "point", "filled": True, "size": 70, "opacity": 0.95},
                     "encoding": {
                         "x": {**x, "field": "p50"},
-                        "shape": _marks(names)["shape"],
+                        "shape": marks(names)["shape"],
                         "tooltip": [
                             {"field": "case"},
                             {"field": "implementation"},
@@ -286,7 +206,7 @@ def _latency(id_: str, found: Cases, names: Sequence[str], gpu: str) -> Chart:
                     },
                 },
             ],
-            encoding={"y": _case_axis(found), "color": _marks(names)["color"], **offset},
+            encoding={"y": _case_axis(found), "color": marks(names)["color"], **offset},
         ),
         alt="Median times in µs: "
         + "; ".join(
@@ -301,78 +221,6 @@ def _latency(id_: str, found: Cases, names: Sequence[str], gpu: str) -> Chart:
                 for case, each in found.items()
             ),
         ),
-        caveat=_caveat([row for each in found.values() for row in each.values()]),
+        caveat=caveat([row for each in found.values() for row in each.values()]),
         sources=once(row.source for each in found.values() for row in each.values()),
-    )
-
-
-def _sweep(name: str, sizes: dict[int, dict[str, Measured]], gpu: str) -> Chart:
-    found: Cases = {str(size): rows for size, rows in sizes.items()}
-    names = _order(found)
-    rows = [{**row, "size": int(row.pop("case"))} for row in _rows(found, names)]
-    lead = next((each for each in (SHUFFLED, ORDERED, OURS) if each in names), names[0])
-    times = {size: each[lead].p50 for size, each in sizes.items() if lead in each}
-    fastest, slowest = min(times, key=lambda size: times[size]), max(times, key=lambda size: times[size])
-    x = {"field": "size", "type": "ordinal", "title": "block size, tokens", "axis": {"labelAngle": 0}}
-    y = {
-        "type": "quantitative",
-        "title": "µs a call",
-        "scale": {"zero": False, "padding": 8},
-        "axis": left_axis(),
-    }
-    return Chart(
-        id="kernels-block-size",
-        title=f"{name}: blocks of {fastest} are fastest; blocks of {slowest} take "
-        f"{times[slowest] / times[fastest]:.2f}× the time",
-        subtitle="Median time of one call by block size, with bars from the 20th to the 80th percentile; the axis does "
-        f"not begin at 0. {gpu}.",
-        commands=once(row.command for each in sizes.values() for row in each.values()),
-        spec=view(
-            rows,
-            230,
-            layer=[
-                {
-                    "mark": {"type": "rule", "strokeWidth": 1.5},
-                    "encoding": {"y": {**y, "field": "p20"}, "y2": {"field": "p80"}},
-                },
-                {
-                    "mark": {"type": "line", "strokeWidth": 1.5},
-                    "encoding": {
-                        "y": {**y, "field": "p50"},
-                        "strokeDash": {
-                            "field": "implementation",
-                            "scale": _scale(names, DASHES[:-1], DASHES[-1]),
-                            "legend": legend(),
-                        },
-                    },
-                },
-                {
-                    "mark": {"type": "point", "filled": True, "size": 60, "opacity": 1},
-                    "encoding": {
-                        "y": {**y, "field": "p50"},
-                        "shape": _marks(names)["shape"],
-                        "tooltip": [
-                            {"field": "size", "title": "block size"},
-                            {"field": "implementation"},
-                            {"field": "p50", "title": "median, µs", "format": ",.4~r"},
-                            {"field": "p20", "title": "20th percentile", "format": ",.4~r"},
-                            {"field": "p80", "title": "80th percentile", "format": ",.4~r"},
-                        ],
-                    },
-                },
-            ],
-            encoding={"x": x, "color": _marks(names)["color"]},
-        ),
-        alt=f"{name}, {lead} by block size: "
-        + ", ".join(f"{size}: {shown(time)} µs" for size, time in times.items())
-        + ".",
-        table=table(
-            ("block size", *(f"{each}, µs" for each in names)),
-            (
-                (size, *(None if (row := each.get(name)) is None else row.p50 for name in names))
-                for size, each in sizes.items()
-            ),
-        ),
-        caveat=_caveat([row for each in sizes.values() for row in each.values()]),
-        sources=once(row.source for each in sizes.values() for row in each.values()),
     )
