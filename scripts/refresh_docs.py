@@ -9,17 +9,31 @@ With ``--check`` nothing is written: exit 1 names the pages that are out of date
 
 from __future__ import annotations
 
+import contextlib
+import gc
+import io
 import os
 import re
 import shlex
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
+from unittest import mock
+
+from pagefault import sim
+from pagefault.cli import console, main
+from pagefault.sim import run_classic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pagefault.sim import ClassicOutcome, ClassicSetup, Observer, SimResult
 
 ROOT = Path(__file__).resolve().parents[1]
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CUT = "[...]"
+played: dict[ClassicSetup, tuple[ClassicOutcome, SimResult]] = {}
 
 
 def documents() -> list[Path]:
@@ -28,21 +42,55 @@ def documents() -> list[Path]:
 
 
 def run(command: str, folder: str) -> str:
-    """What a command prints, with the installed `pagefault` and no terminal."""
+    """What a command prints, in this process and without a terminal.
+
+    Raises:
+        KeyboardInterrupt: It was interrupted: what it printed is no output.
+    """
     words = shlex.split(command)
     if words[0] != "pagefault":
         raise SystemExit(f"a console block may only run pagefault; got: {command}")
-    environment = {**os.environ, "COLUMNS": "80", "NO_COLOR": "1"}
-    done = subprocess.run(
-        [sys.executable, "-m", "pagefault", *words[1:]],
-        capture_output=True,
-        text=True,
-        cwd=folder,
-        env=environment,
-        check=False,
-    )
-    text = done.stdout + done.stderr
-    return "".join(line.rstrip() + "\n" for line in text.splitlines())
+    out, err, code = io.StringIO(), io.StringIO(), None
+    collecting = gc.get_threshold()
+    with (
+        contextlib.chdir(folder),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+        mock.patch.object(sys, "argv", words),
+        mock.patch.dict(os.environ, {"COLUMNS": "80", "NO_COLOR": "1"}),
+        mock.patch.object(sim, "run_classic", run_once),
+    ):
+        forget_consoles()
+        try:
+            main.run()
+        except SystemExit as end:
+            code = end.code
+        finally:  # what the command line does to a process that is its own
+            forget_consoles()
+            gc.unfreeze()
+            gc.set_threshold(*collecting)
+    if code == 130:
+        raise KeyboardInterrupt
+    return "".join(line.rstrip() + "\n" for line in (out.getvalue() + err.getvalue()).splitlines())
+
+
+def forget_consoles() -> None:
+    """The next one is on the stdout and stderr of that moment."""
+    console.console.cache_clear()
+    console.err.cache_clear()
+
+
+def run_once(
+    setup: ClassicSetup,
+    progress: Callable[[int, int], None] | None = None,
+    observers: Sequence[Observer] = (),
+) -> tuple[ClassicOutcome, SimResult]:
+    """`run_classic`, but a run that another command had too is not played again: pages show the same ones."""
+    if observers:
+        return run_classic(setup, progress, observers)
+    if setup not in played:
+        played[setup] = run_classic(setup, progress)
+    return played[setup]
 
 
 def refreshed_page(page: str) -> str:
@@ -94,7 +142,7 @@ def cut_like(old: str, new: str) -> str:
     return "".join(line + "\n" for line in made)
 
 
-def main(arguments: list[str]) -> int:
+def refresh(arguments: list[str]) -> int:
     """Refresh, or with --check compare."""
     check = "--check" in arguments
     chosen = [Path(name).resolve() for name in arguments if name != "--check"] or documents()
@@ -116,4 +164,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(refresh(sys.argv[1:]))
