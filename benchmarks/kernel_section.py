@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import re
 import statistics
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from benchmarks.cases import BLOCK_SIZES, CASES
+from benchmarks.limits_section import limits
 from benchmarks.serving_section import read_rows, table
+from benchmarks.tried_section import shown, tried
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,7 +49,6 @@ def section(results: Path) -> str:
     rows = read_rows(results / "h200.csv")
     found = {(row["case"], row["implementation"]): row for row in rows}
     timeline = _timeline(read_rows(results / "timeline.csv"))
-    tried = _tried(read_rows(results / "h200-tune.csv"))
     parts = (
         _caveats(rows),
         _stage_3(found),
@@ -56,8 +56,9 @@ def section(results: Path) -> str:
         _sweeps(found),
         _rivals(found),
         _block_sizes(found),
+        limits(results),
         _prefill(found),
-        tried,
+        tried(results),
     )
     return "\n".join(parts)
 
@@ -214,7 +215,7 @@ def _prefill(found: Found) -> str:
         ours, *others = (
             float(found[case, name]["note"].split()[0]) for name in ("pagefault", "sdpa cudnn", "sdpa flash")
         )
-        title = _shown(case.removeprefix("prefill "))
+        title = shown(case.removeprefix("prefill "))
         lines.append(
             [title, f"**{ours:.0f}**", *(f"{rate:.0f}" for rate in others), f"**{ours / max(others):.2f}**"]
         )
@@ -228,39 +229,6 @@ def _prefill(found: Found) -> str:
     )
 
 
-def _tried(rows: list[Row]) -> str:
-    """The best of each kind of configuration, from the two hand searches."""
-
-    def best(run: str, case: str, kind: str, claimed: bool = False) -> str:
-        ratios = [
-            float(row["ratio"])
-            for row in rows
-            if (row["run"], row["case"], row["configuration"].split()[0]) == (run, case, kind)
-            and (" in " in row["configuration"] and " in 0 " not in row["configuration"]) == claimed
-        ]
-        return f"{max(ratios):.3f}" if ratios else "–"
-
-    lines = []
-    for case in dict.fromkeys(row["case"] for row in rows):
-        mine = [row for row in rows if row["case"] == case and row["run"] == "1"]
-        worst = min(float(row["ratio"]) for row in mine)
-        claimed = [best("2", case, kind, claimed=True) for kind in ("heads", "head")]
-        tail = max((ratio for ratio in claimed if ratio != "–"), default="–")
-        lines.append([_shown(case), best("1", case, "heads"), best("1", case, "head"), f"{worst:.3f}", tail])
-    return (
-        "### What was tried\n\n"
-        "Floor over time of the best configuration of each kind in two hand searches, before `attention.choose` was "
-        "written: several KV heads a program, one, the worst that was right, and (second search) the best with the "
-        "last part of the work claimed in small pieces by whoever is free. Rows: `benchmarks/results/h200-tune.csv`, "
-        "made by `python -m benchmarks.tune_decode`.\n\n"
-        + table(["case", "several heads", "one head", "worst", "tail claimed"], lines)
-    )
-
-
-def _shown(case: str) -> str:
-    return re.sub(r"(\d)x(\d)", r"\1 × \2", case, count=1)
-
-
 def _median(found: Found, case: str, implementation: str) -> float:
     return float(found[case, implementation]["p50"])
 
@@ -269,7 +237,7 @@ def _table_of(cases: list[str], found: Found) -> str:
     lines = []
     for case in cases:
         floor = float(found[case, "floor"]["p50"])
-        cells = [_shown(case), f"{floor:.1f}"]
+        cells = [shown(case), f"{floor:.1f}"]
         for name in ("pagefault", *RIVALS):
             row = found.get((case, name))
             bold = "**" if name == "pagefault" else ""

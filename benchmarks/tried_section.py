@@ -1,0 +1,92 @@
+"""What was tried with decode, in docs/results.md: made from benchmarks/results/h200-tune.csv."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from benchmarks.serving_section import read_rows, table
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from benchmarks.serving_section import Row
+
+
+def shown(case: str) -> str:
+    """A case's name, for people."""
+    return re.sub(r"(\d)x(\d)", r"\1 × \2", case, count=1)
+
+
+def tried(results: Path) -> str:
+    """Two hand searches, and a kernel with a warp that fetches."""
+    rows = read_rows(results / "h200-tune.csv")
+    return (
+        _searches([row for row in rows if row["run"] in ("1", "2")])
+        + "\n"
+        + _fetching([row for row in rows if row["run"] == "3"])
+    )
+
+
+def _searches(rows: list[Row]) -> str:
+    """The best of each kind of configuration, from the two hand searches."""
+
+    def best(run: str, case: str, kind: str, claimed: bool = False) -> str:
+        ratios = [
+            float(row["ratio"])
+            for row in rows
+            if (row["run"], row["case"], row["configuration"].split()[0]) == (run, case, kind)
+            and (" in " in row["configuration"] and " in 0 " not in row["configuration"]) == claimed
+        ]
+        return f"{max(ratios):.3f}" if ratios else "–"
+
+    lines = []
+    for case in dict.fromkeys(row["case"] for row in rows):
+        mine = [row for row in rows if row["case"] == case and row["run"] == "1"]
+        worst = min(float(row["ratio"]) for row in mine)
+        claimed = [best("2", case, kind, claimed=True) for kind in ("heads", "head")]
+        tail = max((ratio for ratio in claimed if ratio != "–"), default="–")
+        lines.append([shown(case), best("1", case, "heads"), best("1", case, "head"), f"{worst:.3f}", tail])
+    return (
+        "### What was tried\n\n"
+        "Floor over time of the best configuration of each kind in two hand searches, before `attention.choose` was "
+        "written: several KV heads a program, one, the worst that was right, and (second search) the best with the "
+        "last part of the work claimed in small pieces by whoever is free. Rows: `benchmarks/results/h200-tune.csv`, "
+        "made by `python -m benchmarks.tune_decode`.\n\n"
+        + table(["case", "several heads", "one head", "worst", "tail claimed"], lines)
+    )
+
+
+FETCHING = {
+    "launcher's choice": "launcher's choice",
+    "claims": "its last part claimed",
+    "hopper": "a warp that fetches",
+    "hopper claims": "that, last part claimed",
+    "idle": "a warp that fetches, nothing computed",
+}
+
+
+def _fetching(rows: list[Row]) -> str:
+    """The best of each kind, from the third search."""
+
+    def kind(configuration: str) -> str:
+        claimed = " ch0/1 " not in configuration
+        if configuration.startswith("hopper"):
+            kinds = ("idle claims", "idle") if configuration.endswith("idle") else ("hopper claims", "hopper")
+            return kinds[0] if claimed else kinds[1]
+        return "claims" if configuration.startswith("heads") and claimed else configuration
+
+    lines = []
+    for case in dict.fromkeys(row["case"] for row in rows):
+        best = dict.fromkeys(FETCHING, 0.0)
+        for row in rows:
+            if row["case"] == case and kind(row["configuration"]) in best:
+                name = kind(row["configuration"])
+                best[name] = max(best[name], float(row["ratio"]))
+        lines.append([shown(case), *(f"{ratio:.3f}" if ratio else "–" for ratio in best.values())])
+    return (
+        "A third search, of what would even out multiprocessors that read at different speed: the last part of every "
+        "share in small pieces (where they lie depends on the lengths alone); and the kernel with a warp that only "
+        "fetches, which is now used for small blocks. Without computing it shows what its copies alone would take.\n\n"
+        + table(["case", *FETCHING.values()], lines)
+    )
