@@ -33,12 +33,7 @@ METRICS = {
     "smsp__inst_executed.sum": "instructions",
     "launch__registers_per_thread": "registers",
 }
-KERNELS = {
-    "read_floor": "floor",
-    "decode_heads": "pagefault",
-    "decode_head": "pagefault",
-    "decode_hopper": "pagefault",
-}
+KERNELS = {"read_floor": "floor", "decode_heads": "pagefault", "decode_head": "pagefault"}
 
 
 def run(name: str) -> None:

@@ -6,6 +6,7 @@ import statistics
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from benchmarks.again_section import again
 from benchmarks.cases import BLOCK_SIZES, CASES
 from benchmarks.limits_section import limits
 from benchmarks.serving_section import read_rows, table
@@ -56,6 +57,7 @@ def section(results: Path) -> str:
         _sweeps(found),
         _rivals(found),
         _block_sizes(found),
+        again(results),
         limits(results),
         _prefill(found),
         tried(results),

@@ -19,12 +19,14 @@ def shown(case: str) -> str:
 
 
 def tried(results: Path) -> str:
-    """Two hand searches, and a kernel with a warp that fetches."""
+    """Four hand searches."""
     rows = read_rows(results / "h200-tune.csv")
     return (
         _searches([row for row in rows if row["run"] in ("1", "2")])
         + "\n"
         + _fetching([row for row in rows if row["run"] == "3"])
+        + "\n"
+        + _blocks([row for row in rows if row["run"] == "4"])
     )
 
 
@@ -86,7 +88,25 @@ def _fetching(rows: list[Row]) -> str:
         lines.append([shown(case), *(f"{ratio:.3f}" if ratio else "–" for ratio in best.values())])
     return (
         "A third search, of what would even out multiprocessors that read at different speed: the last part of every "
-        "share in small pieces (where they lie depends on the lengths alone); and the kernel with a warp that only "
-        "fetches, which is now used for small blocks. Without computing it shows what its copies alone would take.\n\n"
-        + table(["case", *FETCHING.values()], lines)
+        "share in small pieces (where they lie depends on the lengths alone); and a kernel for Hopper, in Gluon, with "
+        "a warp that only fetches (TMA, all KV heads of a page at once). Without computing it shows what its copies "
+        "alone would take.\n\n" + table(["case", *FETCHING.values()], lines)
+    )
+
+
+def _blocks(rows: list[Row]) -> str:
+    """Small blocks, from the fourth search."""
+    best: dict[str, dict[str, float]] = {}
+    for row in rows:
+        if "block" in row["case"] and row["configuration"].startswith(("heads", "hopper")):
+            kind = "deeper" if row["configuration"].startswith("heads") else "fetching"
+            kinds = best.setdefault(row["case"], {})
+            kinds[kind] = max(kinds.get(kind, 0.0), float(row["ratio"]))
+    lines = [
+        [shown(case), f"{kinds['deeper']:.3f}", f"{kinds['fetching']:.3f}"] for case, kinds in best.items()
+    ]
+    return (
+        "A fourth, for blocks of one token: five tiles in flight instead of four, which large batches with blocks "
+        "below 16 have since, and the warp that fetches, which nothing needs then and which was taken out again.\n\n"
+        + table(["case", "several heads, five tiles", "a warp that fetches"], lines)
     )

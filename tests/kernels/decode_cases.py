@@ -26,7 +26,7 @@ ROUNDING = 2e-6
 
 @dataclass(frozen=True)
 class Case:
-    """One batch; `heads_at_once`: force the many-heads kernel with that many heads a program, `hopper`: that kernel."""
+    """One batch; `heads_at_once`: force the many-heads kernel with that many heads a program."""
 
     name: str
     lengths: tuple[int, ...]
@@ -36,7 +36,6 @@ class Case:
     block_size: int = 16
     dtype: str = "fp32"
     heads_at_once: int = 0
-    hopper: bool = False
     paged: bool = True
     heads_first: bool = False
     split_tokens: int | None = None
@@ -77,29 +76,6 @@ def heads_choice(case: Case, programs: int = 5) -> Choice:
         split=0 if case.split_tokens is None else case.split_tokens // 16,
         slots=slots,
         item_rows=case.heads_at_once * case.group,
-        combine_rows=2,
-        combine_chunk=4,
-        combine_warps=1,
-        follow_early=False,
-        reason="a test",
-    )
-
-
-def hopper_choice(case: Case, programs: int = 5) -> Choice:
-    """The kernel that copies all heads of a page at once, on few programs."""
-    heads = case.kv_heads * case.group
-    rows = 128 if heads <= 32 else 64
-    return Choice(
-        kernel="hopper",
-        heads=case.kv_heads,
-        tile=rows // case.kv_heads,
-        depth=3,
-        warps=4,
-        programs=programs,
-        extra=2,
-        split=0,
-        slots=2 * programs,
-        item_rows=heads,
         combine_rows=2,
         combine_chunk=4,
         combine_warps=1,
@@ -157,8 +133,6 @@ def judge(case: Case, device: str, backend: Backend | None, seed: int = 0) -> Ju
     launch: dict[str, Any] = {"out": out, "lse": lse, "backend": backend, **options}
     if case.heads_at_once:
         launch["choice"] = heads_choice(case)
-    elif case.hopper:
-        launch["choice"] = hopper_choice(case)
     elif case.split_tokens is not None:
         launch["split_tokens"] = case.split_tokens
     if isinstance(view, PagedKV):

@@ -23,7 +23,7 @@ class Choice:
     """A kernel and how it is launched.
 
     Attributes:
-        kernel: `heads` (several KV heads a program), `head` (one) or `hopper` (all).
+        kernel: `heads` (several KV heads a program) or `head` (one).
         heads: KV heads a program works on at once; they and a sequence make an item.
         tile: Tokens a step of the inner loop.
         depth: Tiles of K and V in flight. The software pipeline has as many stages, and as many again
@@ -41,7 +41,7 @@ class Choice:
         reason: Why this one.
     """
 
-    kernel: Literal["heads", "head", "hopper"]
+    kernel: Literal["heads", "head"]
     heads: int
     tile: int
     depth: int
@@ -75,7 +75,6 @@ def choose_decode(
     multiprocessors: int,
     split_tokens: int | None = None,
     block_size: int = 16,
-    hopper: bool = False,
 ) -> Choice:
     """The kernel and configuration for a decode step.
 
@@ -89,7 +88,6 @@ def choose_decode(
         multiprocessors: Of the device.
         split_tokens: Tokens a fixed split, or None for balanced work.
         block_size: Tokens a block.
-        hopper: Whether device, pool and call suit the Hopper kernel.
 
     Returns:
         The choice, the same for the same arguments.
@@ -110,14 +108,11 @@ def choose_decode(
         choice = _many_heads(kv_heads, dim_p2, group, multiprocessors)
     else:
         choice = _one_head(dim_p2, group, kv_bytes, multiprocessors)
-    if (
-        hopper
-        and split_tokens is None
-        and block_size < choice.tile
-        and block_size <= 8
-        and most_bytes >= 200 * MEGA
-    ):
-        choice = _all_heads(heads, kv_heads, head_dim, multiprocessors)
+    if choice.kernel == "heads" and block_size < choice.tile:
+        # A tile waits for several table entries: more of them under way.
+        choice = replace(
+            choice, depth=choice.depth + 1, reason=choice.reason + "; one tile more for small blocks"
+        )
     if batch < MANY_SEQUENCES:
         # Many pieces of few items: as many at once as there can be, and warps to load them.
         choice = replace(choice, combine_chunk=32, combine_warps=4)
@@ -155,27 +150,6 @@ def _many_heads(kv_heads: int, dim_p2: int, group: int, multiprocessors: int) ->
         combine_warps=1,
         follow_early=True,
         reason="much work of many sequences: 4 heads of 128 keep 112 KB in flight on a multiprocessor",
-    )
-
-
-def _all_heads(heads: int, kv_heads: int, head_dim: int, multiprocessors: int) -> Choice:
-    rows = 128 if heads <= 32 else 64  # of a tile, a token has one for each KV head: more would spill
-    return Choice(
-        kernel="hopper",
-        heads=kv_heads,
-        tile=rows // kv_heads,
-        depth=3 * (128 // rows) * (128 // head_dim),
-        warps=4,
-        programs=multiprocessors,
-        extra=2,
-        split=0,
-        slots=2 * multiprocessors,
-        item_rows=heads,
-        combine_rows=1,
-        combine_chunk=4,
-        combine_warps=1,
-        follow_early=True,
-        reason="small blocks: a copy of a whole row of heads costs the same wherever the next one lies",
     )
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from pagefault.attention import backend as backends
 from pagefault.attention import torch_path, validate
-from pagefault.attention.choose import Choice, choose_decode
-from pagefault.attention.launch_decode import Source, hopper_matrix, launch
+from pagefault.attention.choose import Choice, choose_decode, next_power_of_2
 from pagefault.attention.variant import make_variant
 from pagefault.attention.workspace import DecodeWorkspace
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pagefault.attention.backend import Backend
     from pagefault.attention.variant import Variant
-    from pagefault.attention.views import ContiguousView, PagedView
+    from pagefault.attention.views import ContiguousView, KVView, PagedView
 
 
 def paged_decode(
@@ -72,7 +72,7 @@ def paged_decode(
     """
     validate.check_paged(view)
     max_tokens = int(view.block_table.shape[1]) * view.block_size
-    source = Source(view, view.block_table, view.block_size, max_tokens)
+    source = _Source(view, view.block_table, view.block_size, max_tokens)
     variant = make_variant(q, scale, window, softcap, alibi_slopes, sinks)
     return _decode(q, source, variant, out, lse, workspace, split_tokens, choice, backend)
 
@@ -121,14 +121,24 @@ def contiguous_decode(
         MissingExtra: Triton was asked for and is not installed.
     """
     validate.check_contiguous(view)
-    source = Source(view, None, 1, int(view.k.shape[1]))
+    source = _Source(view, None, 1, int(view.k.shape[1]))
     variant = make_variant(q, scale, window, softcap, alibi_slopes, sinks)
     return _decode(q, source, variant, out, lse, workspace, split_tokens, choice, backend)
 
 
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """Where K and V are: a view, its table (None: contiguous), and the most tokens a sequence can have."""
+
+    view: KVView
+    block_table: Tensor | None
+    block_size: int
+    max_tokens: int
+
+
 def _decode(
     q: Tensor,
-    source: Source,
+    source: _Source,
     variant: Variant,
     out: Tensor | None,
     lse: Tensor | None,
@@ -158,10 +168,103 @@ def _decode(
             multiprocessors=backends.multiprocessors(q.device),
             split_tokens=split_tokens,
             block_size=source.block_size,
-            hopper=hopper_matrix(q, source, variant) is not None,
         )
     if workspace is None:
         workspace = DecodeWorkspace(q.device, choice.partial_rows, int(q.shape[2]))
     workspace.check(choice.partial_rows, int(q.shape[2]), q.device)
-    launch(q, source, variant, out, lse, workspace, choice)
+    _launch(q, source, variant, out, lse, workspace, choice)
     return out
+
+
+def _launch(
+    q: Tensor,
+    source: _Source,
+    variant: Variant,
+    out: Tensor,
+    lse: Tensor | None,
+    workspace: DecodeWorkspace,
+    choice: Choice,
+) -> None:
+    """The two launches: pieces, then their merge. Host work only: no allocation, no synchronization."""
+    view, block_table = source.view, source.block_table
+    batch, heads, head_dim = (int(size) for size in q.shape)
+    kv_heads = int(view.k.shape[2])
+    group = heads // kv_heads
+    dependent = backends.has_dependent_launch(q.device)
+    shared: dict[str, Any] = {
+        "lengths": view.lengths,
+        "out": out,
+        "lse": lse,
+        "partials": workspace.partials,
+        "partial_stats": workspace.partial_stats,
+        "sinks": variant.sinks,
+        "window": variant.window,
+        "batch": batch,
+        "programs": choice.programs,
+        "stride_out": out.stride(0),
+        "stride_out_head": out.stride(1),
+        "HEAD_DIM": head_dim,
+        "DIM_P2": max(16, next_power_of_2(head_dim)),
+        "TILE": choice.tile,
+        "SPLIT": choice.split,
+        "EXTRA": choice.extra,
+        # At least 16, so that small batches share one compilation.
+        "BATCH_P2": max(16, next_power_of_2(batch)),
+    }
+    own: dict[str, Any] = {
+        "q": q,
+        "k": view.k,
+        "v": view.v,
+        "block_table": block_table,
+        "slopes": variant.alibi_slopes,
+        "scale": variant.scale,
+        "softcap": variant.softcap,
+        "stride_table": 0 if block_table is None else block_table.stride(0),
+        "stride_block": view.k.stride(0),
+        "stride_token": view.k.stride(1),
+        "stride_head": view.k.stride(2),
+        "stride_q": q.stride(0),
+        "stride_q_head": q.stride(1),
+        "KV_HEADS": kv_heads,
+        "GROUP": group,
+        "GROUP_P2": max(16, next_power_of_2(group)),  # a matrix unit's smallest side
+        "PAGED": block_table is not None,
+        "BLOCK": source.block_size,
+        "STAGES": choice.depth if block_table is None else 2 * choice.depth - 1,
+        "WAIT": dependent and choice.follow_early,
+        "TRIGGER": dependent,
+    }
+    if choice.kernel == "heads":
+        kernel = backends.kernel_module("decode_heads").decode_heads
+        own["HEADS"] = choice.heads
+    else:
+        kernel = backends.kernel_module("decode_head").decode_head
+        own |= {
+            "FP8": view.k.dtype == validate.FP8,
+            "k_scale": view.k_scale,
+            "v_scale": view.v_scale,
+            "stride_scale": 0 if view.k_scale is None or view.k_scale.numel() == 1 else 1,
+        }
+    kernel[(choice.programs,)](
+        **shared, **own, num_warps=choice.warps, **_dependent_launch(dependent and choice.follow_early)
+    )
+    items = kv_heads // choice.heads
+    by_item = choice.split > 0 or batch * items < choice.programs
+    boundaries = batch * items if by_item else choice.programs - 1
+    if boundaries:
+        backends.kernel_module("combine").combine[(boundaries, -(-choice.item_rows // choice.combine_rows))](
+            **shared,
+            ITEMS=items,
+            ROWS=choice.item_rows,
+            ROWS_P2=choice.combine_rows,
+            BY_ITEM=by_item,
+            CHUNK=choice.combine_chunk,
+            WAIT=dependent,
+            num_warps=choice.combine_warps,
+            **_dependent_launch(dependent),
+        )
+
+
+def _dependent_launch(wanted: bool) -> dict[str, bool]:
+    """The launch option by name: only where it is meant, as Triton's interpreter does not know it."""
+    return {"launch_pdl": True} if wanted else {}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from pagefault.attention.views import KVView, PagedView
+    from pagefault.attention.views import PagedView
 
 SMALLEST_BOX = 8  # rows: a period of the swizzle in shared memory
 BOX_VALUES = 64  # columns: the 128 bytes of a swizzled row, in 16 bit
@@ -18,15 +18,14 @@ BOX_VALUES = 64  # columns: the 128 bytes of a swizzled row, in 16 bit
 class PoolMatrix:
     """K (or V) with a row for every `stride` elements of memory.
 
-    The token at offset o of frame f and KV head h is row ``f * frame_rows + h * head_rows + o * token_rows``, from
-    column ``h * head_columns`` on.
+    The token at offset o of frame f and KV head h is row ``f * frame_rows + h * head_rows + o``, from column
+    ``h * head_columns`` on.
 
     Attributes:
         rows: Rows up to the last token of the last frame.
         columns: Values of a row that are K.
         stride: Elements from one row to the next.
-        frame_rows: See above, and so are the others.
-        token_rows: 1, or the KV heads where each has a row of its own.
+        frame_rows: See above, and so are the next two.
         head_rows: 0 where tokens are outside of heads.
         head_columns: 0 where heads are outside of tokens.
     """
@@ -35,18 +34,17 @@ class PoolMatrix:
     columns: int
     stride: int
     frame_rows: int
-    token_rows: int
     head_rows: int
     head_columns: int
 
     def boxes(self, base: Tensor, tokens: int) -> Any:
-        """A descriptor of boxes of so many tokens by 64 values (of all heads, where each has a row)."""
+        """A descriptor of boxes of so many tokens by 64 values."""
         from triton.experimental.gluon.language import NVMMASharedLayout
         from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
         layout = NVMMASharedLayout(swizzle_byte_width=128, element_bitwidth=16, rank=2)
         shape, strides = [self.rows, self.columns], [self.stride, 1]
-        return TensorDescriptor(base, shape, strides, [tokens * self.token_rows, BOX_VALUES], layout)
+        return TensorDescriptor(base, shape, strides, [tokens, BOX_VALUES], layout)
 
 
 def pool_matrix(view: PagedView) -> PoolMatrix | None:
@@ -69,19 +67,4 @@ def pool_matrix(view: PagedView) -> PoolMatrix | None:
     if rows >= 2**31:
         return None
     columns = (int(heads) - 1) * head_columns + int(dim)
-    return PoolMatrix(rows, columns, int(of_token), frame_rows, 1, head_rows, head_columns)
-
-
-def head_matrix(view: KVView) -> PoolMatrix | None:
-    """The matrix with a row for each head of each token, so that a page of all heads is one box; or None, see above."""
-    k = view.k
-    (frames, block, heads, dim), (of_frame, of_token, of_head, _) = k.shape, k.stride()
-    stride = int(of_token if heads == 1 else of_head)
-    bases = (k.data_ptr(), view.v.data_ptr())
-    if k.element_size() != 2 or stride % 8 or of_token != heads * stride or of_frame % stride:
-        return None
-    if block * heads < SMALLEST_BOX or any(base % 16 for base in bases):
-        return None
-    frame_rows = int(of_frame // stride)
-    rows = (int(frames) - 1) * frame_rows + int(block * heads)
-    return PoolMatrix(rows, int(dim), stride, frame_rows, int(heads), 1, 0) if rows < 2**31 else None
+    return PoolMatrix(rows, columns, int(of_token), frame_rows, head_rows, head_columns)

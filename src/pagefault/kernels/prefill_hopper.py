@@ -20,9 +20,12 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma_wait,
 )
 
-from pagefault.kernels.hopper_tiles import HALF, LN2, LOG2E, LOWEST, clean, uniform
-from pagefault.kernels.prefill_schedule import find_item, key_span, tile_ends
+from pagefault.kernels.prefill_schedule import find_item, key_span, tile_ends, uniform
 
+LOG2E = gl.constexpr(1.4426950408889634)
+LN2 = gl.constexpr(0.6931471805599453)
+LOWEST = gl.constexpr(-1.0e30)  # see `tiles`
+HALF = gl.constexpr(64)  # values a row of a swizzled tile: 128 bytes. A head of 128 is two tiles.
 GROUPS = gl.constexpr(2)  # of warps that compute
 
 
@@ -119,6 +122,21 @@ def mask_tile(dots, positions, token, window):
     if window is not None:
         seen = seen & (distance < window)
     return gl.where(seen, dots, float("-inf"))
+
+
+@gluon.jit
+def clean(tiles, buffer, tokens_left, HALVES: gl.constexpr, TILE: gl.constexpr):
+    """Zeroes the rows of V past the end: memory that was never written, where a weight of 0 does not help.
+
+    Both groups do it, with the same result.
+    """
+    layout: gl.constexpr = gl.BlockedLayout([1, 8], [4, 8], [gl.num_warps(), 1], [1, 0])
+    row = gl.arange(0, TILE, layout=gl.SliceLayout(1, layout))
+    for half in gl.static_range(HALVES):
+        tile = tiles.index(buffer * HALVES + half)
+        held = tile.load(layout)
+        tile.store(gl.where(gl.expand_dims(row < tokens_left, 1), held, gl.zeros_like(held)))
+    fence_async_shared()
 
 
 @gluon.jit

@@ -7,7 +7,23 @@ Every warp that asks finds the same answer by itself, from the offsets of the qu
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 
-from pagefault.kernels.hopper_tiles import add, uniform
+
+@gluon.jit
+def add(a, b):
+    """For the prefix sum."""
+    return a + b
+
+
+@gluon.jit
+def uniform(value):
+    """The same number, in a way that shows the assembler that it is the same for the whole warp.
+
+    Addresses and loop bounds then live in uniform registers; otherwise every copy and every wait is a loop over the
+    threads' different opinions.
+    """
+    return gl.inline_asm_elementwise(
+        "shfl.sync.idx.b32 $0, $1, 0, 31, 0xffffffff;", "=r,r", [value], dtype=gl.int32, is_pure=True, pack=1
+    )
 
 
 @gluon.jit

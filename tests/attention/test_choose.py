@@ -1,0 +1,47 @@
+"""The launcher's table: what every choice must keep, and the few that a shape decides."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch", reason="PyTorch is not installed")
+
+from pagefault.attention import Choice, choose_decode
+from pagefault.attention.choose import most_partial_rows
+
+LARGE: dict[str, Any] = {
+    "batch": 64, "heads": 32, "kv_heads": 8, "head_dim": 128, "max_tokens": 4096, "kv_bytes": 2, "multiprocessors": 132,
+}  # fmt: skip
+
+
+def choose(**changed: Any) -> Choice:
+    return choose_decode(**(LARGE | changed))
+
+
+def test_a_workspace_for_these_heads_holds_every_choice() -> None:
+    heads_of_each = ((32, 8), (8, 1), (32, 32), (15, 3), (64, 2))
+    dims = (64, 80, 128, 256, 512)
+    for batch, (heads, kv_heads), dim, tokens, size, block in itertools.product(
+        (1, 7, 64, 1000), heads_of_each, dims, (20, 4096), (1, 2, 4), (1, 16)
+    ):
+        shape: dict[str, Any] = {"heads": heads, "kv_heads": kv_heads, "head_dim": dim}
+        choice = choose(batch=batch, max_tokens=tokens, kv_bytes=size, block_size=block, **shape)
+        assert choice.partial_rows <= most_partial_rows(**shape, multiprocessors=132)
+        assert kv_heads % choice.heads == 0
+
+
+def test_small_blocks_have_one_tile_more_in_flight() -> None:
+    assert choose(block_size=16).kernel == choose(block_size=1).kernel == "heads"
+    assert [choose(block_size=size).depth - choose().depth for size in (1, 8, 16, 256)] == [1, 1, 0, 0]
+    one_head = choose(batch=1, max_tokens=8192)
+    assert one_head.kernel == "head"
+    assert choose(batch=1, max_tokens=8192, block_size=1) == one_head
+
+
+def test_a_fixed_split_does_not_depend_on_the_batch() -> None:
+    few, many = choose(batch=1, split_tokens=512), choose(batch=100, split_tokens=512)
+    for name in ("kernel", "heads", "tile", "split", "extra"):
+        assert getattr(few, name) == getattr(many, name)
