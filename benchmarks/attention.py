@@ -17,7 +17,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.cases import BLOCK_SIZES, CASES, Case, Inputs, command_of, make_inputs
+from benchmarks.cases import BLOCK_SIZES, CASES, SPLITS, Case, Inputs, command_of, make_inputs
 from benchmarks.rivals import RIVALS, Call, Rival, Unsuitable, contiguous_copies
 from pagefault.attention import FLOOR_TOKENS, DecodeWorkspace, floor_programs, paged_decode, read_floor
 from pagefault.bench import Environment, Row, environment, make_row, rows_as_csv, time_calls
@@ -51,6 +51,23 @@ def ours(case: Case, inputs: list[Inputs]) -> Rival:
     return Rival("pagefault", "", calls)
 
 
+def ours_split(case: Case, inputs: list[Inputs], split_tokens: int) -> Rival:
+    """The same with every sequence cut at fixed places, so that its result does not depend on the batch."""
+    longest = -(-max(case.lengths) // case.block_size) * case.block_size
+    workspace = DecodeWorkspace.for_decode(
+        heads=case.heads, kv_heads=case.kv_heads, head_dim=case.head_dim, device="cuda",
+        split_tokens=split_tokens, batch=len(case.lengths), max_tokens=longest,
+    )  # fmt: skip
+    calls: list[Call] = [
+        partial(
+            paged_decode, one.q, one.view, out=torch.full_like(one.q, math.nan), workspace=workspace,
+            split_tokens=split_tokens,
+        )
+        for one in inputs
+    ]  # fmt: skip
+    return Rival(f"pagefault split {split_tokens}", "", calls, f"fixed splits of {split_tokens} tokens")
+
+
 def floors(inputs: list[Inputs]) -> dict[str, Rival]:
     """The floor kernel at each of its sizes; the fastest is the floor."""
     size = max(floor_programs(inputs[0].view, tokens) for tokens in FLOOR_TOKENS)
@@ -80,6 +97,8 @@ def compete(case: Case, inputs: list[Inputs]) -> tuple[dict[str, Rival], dict[st
         found[rival.name], errors[rival.name] = rival, error
 
     enter(ours(case, inputs))
+    for split_tokens in SPLITS:
+        enter(ours_split(case, inputs, split_tokens))
     try:
         copies = contiguous_copies(case, inputs)
     except Unsuitable:

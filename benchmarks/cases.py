@@ -61,6 +61,8 @@ CASES = (
     Case("64x4096 fp16", (4096,) * 64, dtype="fp16"),
     Case("64x4096 fp8", (4096,) * 64, dtype="fp8"),
 )
+SPLITS = (512, 2048)
+"""Tokens a fixed split, whose cost is shown."""
 BLOCK_SIZES = tuple(Case(f"64x4096 block {size}", (4096,) * 64, block_size=size) for size in (1, 64, 128))
 
 

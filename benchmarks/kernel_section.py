@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from benchmarks.again_section import again
-from benchmarks.cases import BLOCK_SIZES, CASES
+from benchmarks.cases import BLOCK_SIZES, CASES, SPLITS
 from benchmarks.limits_section import limits
 from benchmarks.serving_section import read_rows, table
 from benchmarks.tried_section import shown, tried
@@ -57,12 +57,13 @@ def section(results: Path) -> str:
         _sweeps(found),
         _rivals(found),
         _block_sizes(found),
+        _splits(found),
         again(results),
         limits(results),
         _prefill(found),
         tried(results),
     )
-    return "\n".join(parts)
+    return "\n".join(part for part in parts if part)
 
 
 SUMMARY = {
@@ -205,6 +206,24 @@ def _block_sizes(found: Found) -> str:
     names = ["64x4096", *(case.name for case in BLOCK_SIZES)]
     return "### Block sizes beside others\n\n64 × 4096, block size 16 where it says nothing.\n\n" + _table_of(
         names, found
+    )
+
+
+def _splits(found: Found) -> str:
+    """What fixed splits cost, once the benchmark has been run with them."""
+    names = [f"pagefault split {tokens}" for tokens in SPLITS]
+    lines = []
+    for case in (*CASES, *BLOCK_SIZES):
+        if all((case.name, name) in found for name in names):
+            balanced = _median(found, case.name, "pagefault")
+            costs = [_median(found, case.name, name) / balanced for name in names]
+            lines.append([shown(case.name), f"{balanced:.1f}", *(f"{cost:.3f}" for cost in costs)])
+    if not lines:
+        return ""
+    return (
+        "### What fixed splits cost\n\n"
+        "Time over that of balanced work, for results that do not depend on the batch (`split_tokens=`).\n\n"
+        + table(["case", "balanced, µs", *(f"splits of {tokens:,} tokens" for tokens in SPLITS)], lines)
     )
 
 

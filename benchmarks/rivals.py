@@ -96,7 +96,7 @@ def flashinfer(case: Case, inputs: list[Inputs], copies: list[ContiguousKV]) -> 
     try:
         import flashinfer as library
     except ImportError as error:
-        raise Unsuitable("not installed") from error
+        raise Unsuitable(f"cannot be imported ({error})") from error
     if case.dtype == "fp8":
         raise Unsuitable("its heads-first fp8 pool is not adapted")
     calls: list[Call] = []
