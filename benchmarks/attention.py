@@ -11,13 +11,12 @@ from __future__ import annotations
 import argparse
 import gc
 import math
-import sys
 from functools import partial
 from pathlib import Path
 
 import torch
 
-from benchmarks.cases import BLOCK_SIZES, CASES, SPLITS, Case, Inputs, command_of, make_inputs
+from benchmarks.cases import BLOCK_SIZES, CASES, SPLITS, Case, Inputs, chosen_cases, command_of, make_inputs
 from benchmarks.rivals import RIVALS, Call, Rival, Unsuitable, contiguous_copies
 from pagefault.attention import FLOOR_TOKENS, DecodeWorkspace, floor_programs, paged_decode, read_floor
 from pagefault.bench import Environment, Row, environment, make_row, rows_as_csv, time_calls
@@ -153,13 +152,9 @@ def main() -> None:
     )
     parser.add_argument("--rounds", type=int, default=30)
     options = parser.parse_args()
-    if not torch.cuda.is_available():
-        sys.exit("this benchmark needs a CUDA GPU")
-    wanted = options.cases.split(",") if options.cases else []
+    cases = chosen_cases(parser, options.cases, (*CASES, *BLOCK_SIZES))
     where, rows = environment(torch.device("cuda"), command_of("attention")), []
-    for case in (*CASES, *BLOCK_SIZES):
-        if wanted and case.name not in wanted:
-            continue
+    for case in cases:
         rows += measure(case, options.rounds, where)
         gc.collect()
         torch.cuda.empty_cache()

@@ -5,12 +5,17 @@ from __future__ import annotations
 import shlex
 import sys
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 
 from pagefault.attention import PagedKV
 from pagefault.bench import DTYPES, ROTATE_BYTES
 from pagefault.workload import seeded_lengths
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
 
 
 @dataclass(frozen=True)
@@ -72,6 +77,28 @@ class Inputs:
 
     q: torch.Tensor
     view: PagedKV
+
+
+def need_gpu(parser: argparse.ArgumentParser) -> None:
+    """Ends the program where PyTorch finds no GPU."""
+    if not torch.cuda.is_available():
+        parser.error("this benchmark needs a CUDA GPU, and PyTorch finds none")
+
+
+def chosen_cases(parser: argparse.ArgumentParser, names: str, among: Sequence[Case]) -> list[Case]:
+    """Cases by their names, with commas; all if none is named. Ends the program where one is unknown or no GPU is.
+
+    Args:
+        parser: Whose error it is then.
+        names: As they were typed.
+        among: What there is.
+    """
+    wanted = names.split(",") if names else []
+    known = [case.name for case in among]
+    if unknown := [name for name in wanted if name not in known]:
+        parser.error(f"no case {unknown[0]!r}; there are {', '.join(known)}")
+    need_gpu(parser)
+    return [case for case in among if not wanted or case.name in wanted]
 
 
 def command_of(benchmark: str) -> str:

@@ -17,9 +17,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.cases import BLOCK_SIZES, CASES, command_of
+from benchmarks.cases import BLOCK_SIZES, CASES, chosen_cases, command_of
 
 if TYPE_CHECKING:
+    from benchmarks.cases import Case
     from benchmarks.rivals import Rival
 
 METRICS = {
@@ -36,7 +37,7 @@ METRICS = {
 KERNELS = {"read_floor": "floor", "decode_heads": "pagefault", "decode_head": "pagefault"}
 
 
-def run(name: str) -> None:
+def run(case: Case) -> None:
     """Calls the floor, a decode step and what else takes the case, compiled before the profiler looks."""
     import torch
     from torch.nn.attention import SDPBackend
@@ -45,7 +46,6 @@ def run(name: str) -> None:
     from benchmarks.cases import make_inputs
     from benchmarks.rivals import contiguous_copies, ours_contiguous, sdpa
 
-    case = next(case for case in (*CASES, *BLOCK_SIZES) if case.name == name)
     inputs = make_inputs(case)
     rivals: list[Rival] = [*floors(inputs).values(), ours(case, inputs)]
     if case.even and case.dtype != "fp8":
@@ -112,7 +112,11 @@ def main() -> None:
     if options.metrics:
         print(",".join(METRICS))
     elif options.read is None:
-        run(options.case)
+        run(chosen_cases(parser, options.case, (*CASES, *BLOCK_SIZES))[0])
+    elif options.csv is None or not options.read.is_file():
+        parser.error(
+            f"--read {options.read}: expected a file that Nsight Compute wrote, and --csv FILE for its rows"
+        )
     else:
         import torch
 

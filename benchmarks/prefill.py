@@ -17,7 +17,7 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.attention.bias import causal_lower_right
 
-from benchmarks.cases import Case, Inputs, command_of, make_inputs
+from benchmarks.cases import Case, Inputs, command_of, make_inputs, need_gpu
 from benchmarks.rivals import Call, contiguous_copies
 from pagefault.attention import PrefillChoice, paged_prefill
 from pagefault.bench import Row, environment, make_row, rows_as_csv, time_calls
@@ -192,6 +192,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--tune", action="store_true")
     options = parser.parse_args()
+    need_gpu(parser)
     rows = [row for case in CASES for row in measure(case, options.rounds, options.tune)]
     if options.csv and not options.tune:
         before = options.csv.read_text(encoding="utf-8") if options.csv.exists() else ""

@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 import torch
 
-from benchmarks.cases import CASES, Case, Inputs, make_inputs
+from benchmarks.cases import BLOCK_SIZES, CASES, Case, Inputs, chosen_cases, make_inputs
 from pagefault.attention import (
     FLOOR_TOKENS,
     Choice,
@@ -31,7 +31,7 @@ from pagefault.attention import (
 from pagefault.bench import Timing, time_calls
 
 # Decode kernels: heads at once, tile, depth, programs a multiprocessor, extra tiles.
-HEADS = ((4, 16, 4, 1, 6), (8, 16, 3, 1, 6), (2, 16, 4, 2, 6))
+HEADS = ((4, 16, 4, 1, 6), (4, 16, 5, 1, 6), (8, 16, 3, 1, 6), (2, 16, 4, 2, 6))
 HEAD = ((1, 128, 3, 1, 2), (1, 64, 5, 1, 4), (1, 64, 3, 2, 3))
 # The combine: query heads a program, pieces at once, warps.
 FEW_SEQUENCES = ((1, 16, 2), (1, 32, 4), (1, 64, 4), (2, 16, 2))
@@ -48,6 +48,7 @@ def default_choice(case: Case) -> Choice:
         max_tokens=-(-max(case.lengths) // case.block_size) * case.block_size,
         kv_bytes=case.kv_bytes // (2 * sum(case.lengths) * case.kv_heads * case.head_dim),
         multiprocessors=multiprocessors(),
+        block_size=case.block_size,
     )
 
 
@@ -149,7 +150,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--show", type=int, default=6)
     options = parser.parse_args()
-    cases = [case for case in CASES if not options.cases or case.name in options.cases.split(",")]
+    cases = chosen_cases(parser, options.cases, (*CASES, *BLOCK_SIZES))
     rows: list[list[object]] = [["case", "configuration", "p20", "p50", "p80", "ratio"]]
     if options.warm:
         part, parts = (int(number) for number in options.warm.split("/"))

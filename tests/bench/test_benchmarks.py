@@ -1,0 +1,33 @@
+"""The benchmarks that need a GPU say so in a line, and name what they do not know."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+
+WRONG = [
+    ("attention", ["--cases", "64x4096,nope"], "no case 'nope'"),
+    ("tune_decode", ["--cases", "nope"], "no case 'nope'"),
+    ("counters", ["--case", "nope"], "no case 'nope'"),
+    ("counters", ["--read", "nowhere.txt", "--csv", "rows.csv"], "--read nowhere.txt"),
+]
+WITHOUT_GPU: list[tuple[str, list[str], str]] = [
+    (name, [], "needs a CUDA GPU") for name in ("attention", "tune_decode", "counters", "prefill")
+]
+
+
+@pytest.mark.parametrize(("name", "arguments", "message"), [*WRONG, *WITHOUT_GPU])
+def test_one_line_and_exit_code_2(
+    name: str, arguments: list[str], message: str,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.setattr(sys, "argv", [name, *arguments])
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(SystemExit) as ended:
+        importlib.import_module(f"benchmarks.{name}").main()
+    assert ended.value.code == 2
+    assert message in capsys.readouterr().err
