@@ -43,5 +43,5 @@ def test_small_blocks_have_one_tile_more_in_flight() -> None:
 
 def test_a_fixed_split_does_not_depend_on_the_batch() -> None:
     few, many = choose(batch=1, split_tokens=512), choose(batch=100, split_tokens=512)
-    for name in ("kernel", "heads", "tile", "split", "extra"):
+    for name in ("kernel", "heads", "tile", "unit", "split", "extra"):
         assert getattr(few, name) == getattr(many, name)

@@ -26,7 +26,7 @@ ROUNDING = 2e-6
 
 @dataclass(frozen=True)
 class Case:
-    """One batch; `heads_at_once`: force the many-heads kernel with that many heads a program."""
+    """One batch; `heads_at_once`: force the many-heads kernel with that many heads a program, or one at 1."""
 
     name: str
     lengths: tuple[int, ...]
@@ -59,21 +59,22 @@ class Judged:
         return max(2 * self.eager_error, ROUNDING)
 
 
-def heads_choice(case: Case, programs: int = 5) -> Choice:
-    """The many-heads kernel on few programs, so that even small batches are cut in odd places."""
+def forced_choice(case: Case, programs: int = 5) -> Choice:
+    """Few programs, so that even small batches are cut in odd places; of one head inside tiles, too."""
     slots = 2 * programs
     if case.split_tokens is not None:
         per_row = max(1, -(-(max(case.lengths) + 2 * case.block_size) // case.split_tokens))
         slots = len(case.lengths) * per_row * (case.kv_heads // case.heads_at_once)
     return Choice(
-        kernel="heads",
+        kernel="head" if case.heads_at_once == 1 else "heads",
         heads=case.heads_at_once,
-        tile=16,
+        tile=64 if case.heads_at_once == 1 else 16,
         depth=2,
-        warps=case.heads_at_once,
+        warps=max(4 if case.heads_at_once == 1 else 1, case.heads_at_once),
         programs=programs,
+        unit=case.split_tokens or 16,
         extra=0 if case.split_tokens else 3,
-        split=0 if case.split_tokens is None else case.split_tokens // 16,
+        split=case.split_tokens is not None,
         slots=slots,
         item_rows=case.heads_at_once * case.group,
         combine_rows=2,
@@ -132,7 +133,7 @@ def judge(case: Case, device: str, backend: Backend | None, seed: int = 0) -> Ju
     lse = torch.full((batch, heads), math.nan, dtype=torch.float32, device=device)
     launch: dict[str, Any] = {"out": out, "lse": lse, "backend": backend, **options}
     if case.heads_at_once:
-        launch["choice"] = heads_choice(case)
+        launch["choice"] = forced_choice(case)
     elif case.split_tokens is not None:
         launch["split_tokens"] = case.split_tokens
     if isinstance(view, PagedKV):
@@ -240,6 +241,10 @@ def interpreter_cases() -> list[Case]:
         Case("many heads, block 128", (129, 200), 4, 5, 64, 128, "fp16", heads_at_once=4, heads_first=True),
         Case("many heads, contiguous", (129, 0, 50), 4, 2, 64, dtype="fp16", heads_at_once=4, paged=False),
         Case("many heads, variants", (200, 0, 60), 4, 3, 64, dtype="fp16", heads_at_once=2, **every),
+        Case("parts of a tile", (300, 0, 37, 16), 2, 3, heads_at_once=1),
+        Case("parts of a tile, block 1", (129, 70), 1, 8, 80, 1, "fp16", heads_at_once=1),
+        Case("parts of a tile, contiguous", (129, 0, 50), 2, 2, dtype="fp16", heads_at_once=1, paged=False),
+        Case("parts of a tile, variants", (300, 0, 65), 2, 3, heads_at_once=1, **every),
         Case(
             "many heads, fixed splits", (200, 0, 60), 4, 3, 64, dtype="fp16", heads_at_once=2, split_tokens=32
         ),

@@ -30,8 +30,9 @@ class Choice:
             (less one) for the table entries that a paged tile's addresses wait for.
         warps: Warps a program.
         programs: Programs of the grid, whatever the lengths.
-        extra: Tiles that beginning an item is charged when work is cut.
-        split: Tiles a fixed split, 0 for balanced work.
+        unit: Tokens at whose multiples an item may be cut: a tile, a part of one, or a fixed split.
+        extra: Units that beginning an item is charged when work is cut evenly.
+        split: Cut at every unit, whatever else is in the batch, instead of evenly.
         slots: Pieces that the workspace must hold.
         item_rows: Query heads of an item.
         combine_rows: Query heads a program of the combine merges.
@@ -47,8 +48,9 @@ class Choice:
     depth: int
     warps: int
     programs: int
+    unit: int
     extra: int
-    split: int
+    split: bool
     slots: int
     item_rows: int
     combine_rows: int
@@ -125,8 +127,9 @@ def choose_decode(
     items = kv_heads // choice.heads
     return replace(
         choice,
+        unit=split_tokens,
         extra=0,
-        split=split_tokens // choice.tile,
+        split=True,
         slots=rows * items * -(-max_tokens // split_tokens),
         reason=choice.reason + "; fixed splits",
     )
@@ -141,8 +144,9 @@ def _many_heads(kv_heads: int, dim_p2: int, group: int, multiprocessors: int) ->
         depth=4,
         warps=at_once,
         programs=multiprocessors,
+        unit=16,
         extra=6,
-        split=0,
+        split=False,
         slots=2 * multiprocessors,
         item_rows=at_once * group,
         combine_rows=1,
@@ -166,8 +170,9 @@ def _one_head(dim_p2: int, group: int, kv_bytes: int, multiprocessors: int) -> C
         depth=3,
         warps=4 if group <= 64 else 8,
         programs=programs,
+        unit=tile,
         extra=2,
-        split=0,
+        split=False,
         slots=2 * programs,
         item_rows=group,
         combine_rows=1,

@@ -205,7 +205,7 @@ def _launch(
         "stride_out_head": out.stride(1),
         "HEAD_DIM": head_dim,
         "DIM_P2": max(16, next_power_of_2(head_dim)),
-        "TILE": choice.tile,
+        "UNIT": choice.unit,
         "SPLIT": choice.split,
         "EXTRA": choice.extra,
         # At least 16, so that small batches share one compilation.
@@ -230,6 +230,7 @@ def _launch(
         "GROUP_P2": max(16, next_power_of_2(group)),  # a matrix unit's smallest side
         "PAGED": block_table is not None,
         "BLOCK": source.block_size,
+        "TILE": choice.tile,
         "STAGES": choice.depth if block_table is None else 2 * choice.depth - 1,
         "WAIT": dependent and choice.follow_early,
         "TRIGGER": dependent,
@@ -249,7 +250,7 @@ def _launch(
         **shared, **own, num_warps=choice.warps, **_dependent_launch(dependent and choice.follow_early)
     )
     items = kv_heads // choice.heads
-    by_item = choice.split > 0 or batch * items < choice.programs
+    by_item = choice.split or batch * items < choice.programs
     boundaries = batch * items if by_item else choice.programs - 1
     if boundaries:
         backends.kernel_module("combine").combine[(boundaries, -(-choice.item_rows // choice.combine_rows))](

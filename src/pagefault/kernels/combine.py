@@ -9,7 +9,7 @@ import triton
 import triton.language as tl
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
-from pagefault.kernels.schedule import extra_tiles, find_row, share_of, share_start, tile_span, work_ends
+from pagefault.kernels.schedule import extra_units, find_row, share_of, share_start, unit_span, work_ends
 from pagefault.kernels.tiles import LOWEST, close_softmax
 
 
@@ -79,7 +79,7 @@ def combine(
     ROWS_P2: tl.constexpr,
     HEAD_DIM: tl.constexpr,
     DIM_P2: tl.constexpr,
-    TILE: tl.constexpr,
+    UNIT: tl.constexpr,
     SPLIT: tl.constexpr,
     EXTRA: tl.constexpr,
     BATCH_P2: tl.constexpr,
@@ -93,7 +93,6 @@ def combine(
     stands for the boundary between the shares *i* and *i + 1*, and merges the item that this boundary is
     the first to cut, if it cuts one; so the grid does not grow with the batch.
     """
-    UNIT: tl.constexpr = TILE * SPLIT if SPLIT > 0 else TILE
     if WAIT:
         gdc_launch_dependents()  # a follower may be launched early; it waits until this grid has ended
     ends = work_ends(lengths, batch, window, ITEMS, BATCH_P2, UNIT, EXTRA)
@@ -108,12 +107,12 @@ def combine(
         row, row_start = find_row(ends, work)
         inside = work < total_work
     tokens = tl.load(lengths + row, mask=inside, other=1)
-    _, units = tile_span(tokens, window, UNIT)
-    extra = extra_tiles(tokens, EXTRA)
+    _, units = unit_span(tokens, window, UNIT)
+    extra = extra_units(tokens, EXTRA)
     item = tl.program_id(0) % ITEMS if BY_ITEM else (work - row_start) // (units + extra)
     # The item's first real tile: what lies before it is only a charge, and leaves no piece.
     item_start = row_start + item * (units + extra) + extra
-    if SPLIT > 0:
+    if SPLIT:
         first_slot = item_start
         pieces = units
     else:
@@ -140,7 +139,7 @@ def combine(
             HEAD_DIM,
             DIM_P2,
             CHUNK,
-            SPLIT == 0,
+            not SPLIT,
         )
         head = item * ROWS + in_item
         sink = None

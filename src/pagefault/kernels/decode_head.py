@@ -9,7 +9,7 @@ import triton
 import triton.language as tl
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
-from pagefault.kernels.schedule import extra_tiles, find_row, share_start, tile_span, work_ends
+from pagefault.kernels.schedule import extra_units, find_row, share_start, unit_span, work_ends
 from pagefault.kernels.tiles import LOWEST, close_softmax, fp8_pair, logit_unit, shape_logits, token_offsets
 
 
@@ -51,6 +51,7 @@ def decode_head(
     BLOCK: tl.constexpr,
     FP8: tl.constexpr,
     TILE: tl.constexpr,
+    UNIT: tl.constexpr,
     SPLIT: tl.constexpr,
     EXTRA: tl.constexpr,
     BATCH_P2: tl.constexpr,
@@ -63,9 +64,10 @@ def decode_head(
     8-bit V is loaded as pairs of values and unpacked into the even and the odd dims, which are two dots;
     so `values` and `values_odd` hold the output's even and odd dims then, and `dims` the even ones.
     """
-    UNIT: tl.constexpr = TILE * SPLIT if SPLIT > 0 else TILE
     STEP: tl.constexpr = 2 if FP8 else 1
     OUT_P2: tl.constexpr = DIM_P2 // STEP
+    # A tile that takes one table entry must begin where it divides the page.
+    tl.static_assert(UNIT % TILE == 0 or not PAGED or BLOCK % TILE != 0)
     program = tl.program_id(0)
     if WAIT:
         gdc_wait()  # before the first load: lengths, tables and K may be the previous kernel's work
@@ -83,11 +85,11 @@ def decode_head(
     row, row_start = find_row(ends, work)
     while work < work_end:
         tokens = tl.load(lengths + row)
-        first, units = tile_span(tokens, window, UNIT)
-        extra = extra_tiles(tokens, EXTRA)
+        first, units = unit_span(tokens, window, UNIT)
+        extra = extra_units(tokens, EXTRA)
         kv_head = (work - row_start) // (units + extra)
         begin = work - row_start - kv_head * (units + extra)
-        end = begin + 1 if SPLIT > 0 else tl.minimum(units + extra, begin + work_end - work)
+        end = begin + 1 if SPLIT else tl.minimum(units + extra, begin + work_end - work)
         lo = tl.maximum(begin - extra, 0)
         hi = tl.maximum(end - extra, 0)
         if hi > lo:
@@ -118,11 +120,12 @@ def decode_head(
             v_row = v + base
             start = (first + lo) * UNIT
             stop = (first + hi) * UNIT
-            if SPLIT > 0:
+            visible = tokens if UNIT % TILE == 0 else tl.minimum(stop, tokens)
+            if SPLIT:
                 stop = tl.maximum(tl.minimum(stop, tokens), start + 1)
             for position in tl.range(start, stop, TILE, num_stages=STAGES):
                 token = position + lanes
-                seen = token < tokens
+                seen = token < visible
                 at = token_offsets(
                     table_row, position, lanes, seen, stride_block, stride_token, PAGED, BLOCK, TILE
                 )
@@ -177,7 +180,7 @@ def decode_head(
                 if lse is not None:
                     tl.store(lse + row * (KV_HEADS * GROUP) + head, row_lse, mask=in_group)
             else:
-                slot = work if SPLIT > 0 else program * 2 + (lo == 0).to(tl.int32)
+                slot = work if SPLIT else program * 2 + (lo == 0).to(tl.int32)
                 rows = slot.to(tl.int64) * GROUP + group
                 piece = partials + rows[:, None] * HEAD_DIM + out_dims[None, :]
                 tl.store(piece, values, mask=inside)

@@ -9,7 +9,7 @@ import triton
 import triton.language as tl
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
-from pagefault.kernels.schedule import extra_tiles, find_row, share_start, tile_span, work_ends
+from pagefault.kernels.schedule import extra_units, find_row, share_start, unit_span, work_ends
 from pagefault.kernels.tiles import LOWEST, close_softmax, logit_unit, shape_logits, token_offsets
 
 
@@ -48,6 +48,7 @@ def decode_heads(
     PAGED: tl.constexpr,
     BLOCK: tl.constexpr,
     TILE: tl.constexpr,
+    UNIT: tl.constexpr,
     SPLIT: tl.constexpr,
     EXTRA: tl.constexpr,
     BATCH_P2: tl.constexpr,
@@ -57,7 +58,8 @@ def decode_heads(
 ):
     """See `pagefault.attention.decode` for the arguments; an item here is `HEADS` KV heads of a sequence."""
     ITEMS: tl.constexpr = KV_HEADS // HEADS
-    UNIT: tl.constexpr = TILE * SPLIT if SPLIT > 0 else TILE
+    # A tile that takes one table entry must begin where it divides the page.
+    tl.static_assert(UNIT % TILE == 0 or not PAGED or BLOCK % TILE != 0)
     program = tl.program_id(0)
     if WAIT:
         gdc_wait()  # before the first load: lengths, tables and K may be the previous kernel's work
@@ -75,11 +77,11 @@ def decode_heads(
     row, row_start = find_row(ends, work)
     while work < work_end:
         tokens = tl.load(lengths + row)
-        first, units = tile_span(tokens, window, UNIT)
-        extra = extra_tiles(tokens, EXTRA)
+        first, units = unit_span(tokens, window, UNIT)
+        extra = extra_units(tokens, EXTRA)
         item = (work - row_start) // (units + extra)
         begin = work - row_start - item * (units + extra)
-        end = begin + 1 if SPLIT > 0 else tl.minimum(units + extra, begin + work_end - work)
+        end = begin + 1 if SPLIT else tl.minimum(units + extra, begin + work_end - work)
         lo = tl.maximum(begin - extra, 0)
         hi = tl.maximum(end - extra, 0)
         if hi > lo:
@@ -105,11 +107,12 @@ def decode_heads(
             v_row = v + base
             start = (first + lo) * UNIT
             stop = (first + hi) * UNIT
-            if SPLIT > 0:
+            visible = tokens if UNIT % TILE == 0 else tl.minimum(stop, tokens)
+            if SPLIT:
                 stop = tl.maximum(tl.minimum(stop, tokens), start + 1)
             for position in tl.range(start, stop, TILE, num_stages=STAGES):
                 token = position + lanes
-                seen = token < tokens
+                seen = token < visible
                 at = token_offsets(
                     table_row, position, lanes, seen, stride_block, stride_token, PAGED, BLOCK, TILE
                 )
@@ -155,7 +158,7 @@ def decode_heads(
                 if lse is not None:
                     tl.store(lse + row * (KV_HEADS * GROUP) + head, row_lse, mask=in_group[None, :])
             else:
-                slot = work if SPLIT > 0 else program * 2 + (lo == 0).to(tl.int32)
+                slot = work if SPLIT else program * 2 + (lo == 0).to(tl.int32)
                 rows = slot.to(tl.int64) * (HEADS * GROUP) + heads[:, None] * GROUP + group[None, :]
                 tl.store(partials + rows[:, :, None] * HEAD_DIM + dims[None, None, :], values, mask=inside)
                 tl.store(partial_stats + rows * 2, highest, mask=in_group[None, :])

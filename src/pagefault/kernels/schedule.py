@@ -1,14 +1,14 @@
 """How the work of a ragged batch is cut into equal shares, on the device, from the lengths alone.
 
 The work is laid out on a line: sequence after sequence, within a sequence item after item (an item is
-one group of KV heads), within an item tile after tile of `UNIT` tokens. Program *p* of *P* takes the
-*p*-th of *P* equal shares of that line, wherever they begin and end. So one long sequence spreads
-over all programs, and many short ones fill them evenly. Nothing is planned on the host: every program
-finds its share by a prefix sum over the lengths, a few hundred nanoseconds.
+one group of KV heads), within an item unit after unit of `UNIT` tokens (a tile, a part of one, or a fixed
+split). Program *p* of *P* takes the *p*-th of *P* equal shares of that line, wherever they begin and end.
+So one long sequence spreads over all programs, and many short ones fill them evenly. Nothing is planned on
+the host: every program finds its share by a prefix sum over the lengths, a few hundred nanoseconds.
 
 Beginning an item costs time too (queries to load, a pipeline to fill, a result to store), so every item
-that has tokens is charged `EXTRA` tiles in front of its real ones. A sequence without tokens has one
-tile, with every token masked: its result is zeros, written by the same code.
+that has tokens is charged `EXTRA` units in front of its real ones. A sequence without tokens has one
+unit, with every token masked: its result is zeros, written by the same code.
 """
 
 # mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators
@@ -17,8 +17,8 @@ import triton.language as tl
 
 
 @triton.jit
-def tile_span(tokens, window, UNIT: tl.constexpr):
-    """The tiles of a sequence that its newest query sees: the first one, and how many (at least one)."""
+def unit_span(tokens, window, UNIT: tl.constexpr):
+    """The units of a sequence that its newest query sees: the first one, and how many (at least one)."""
     first = tokens * 0
     if window is not None:
         first = tl.maximum(tokens - window, 0) // UNIT
@@ -26,14 +26,14 @@ def tile_span(tokens, window, UNIT: tl.constexpr):
 
 
 @triton.jit
-def extra_tiles(tokens, EXTRA: tl.constexpr):
-    """What beginning an item of this sequence is charged, in tiles."""
+def extra_units(tokens, EXTRA: tl.constexpr):
+    """What beginning an item of this sequence is charged, in units."""
     return tl.where(tokens > 0, EXTRA, 0)
 
 
 @triton.jit
 def share_start(program, total, programs):
-    """Where a program's share begins: the first ``total % programs`` shares are one tile longer."""
+    """Where a program's share begins: the first ``total % programs`` shares are one unit longer."""
     return program * (total // programs) + tl.minimum(program, total % programs)
 
 
@@ -63,8 +63,8 @@ def work_ends(
     """Where on the line each sequence ends: a vector of `BATCH_P2`, padded with the end of the line."""
     rows = tl.arange(0, BATCH_P2)
     tokens = tl.load(lengths + rows, mask=rows < batch, other=0)
-    _, tiles = tile_span(tokens, window, UNIT)
-    cost = tl.where(rows < batch, tiles + extra_tiles(tokens, EXTRA), 0)
+    _, units = unit_span(tokens, window, UNIT)
+    cost = tl.where(rows < batch, units + extra_units(tokens, EXTRA), 0)
     return tl.cumsum(cost, 0) * ITEMS
 
 
