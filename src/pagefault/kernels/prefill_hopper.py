@@ -15,86 +15,17 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import (
     fence_async_shared,
     mbarrier,
-    tma,
     warpgroup_mma,
     warpgroup_mma_wait,
 )
 
+from pagefault.kernels.prefill_fetch import HALF, fetch
 from pagefault.kernels.prefill_schedule import find_item, key_span, tile_ends, uniform
 
 LOG2E = gl.constexpr(1.4426950408889634)
 LN2 = gl.constexpr(0.6931471805599453)
 LOWEST = gl.constexpr(-1.0e30)  # see `tiles`
-HALF = gl.constexpr(64)  # values a row of a swizzled tile: 128 bytes. A head of 128 is two tiles.
 GROUPS = gl.constexpr(2)  # of warps that compute
-
-
-@gluon.jit
-def fetch(
-    k_boxes,
-    v_boxes,
-    block_table,
-    lengths,
-    query_offsets,
-    k_tiles,
-    v_tiles,
-    k_ready,
-    v_ready,
-    k_free,
-    v_free,
-    window,
-    batch,
-    stride_table,
-    frame_rows,
-    head_rows,
-    head_columns,
-    KV_HEADS: gl.constexpr,
-    HALVES: gl.constexpr,
-    BLOCK: gl.constexpr,
-    BOX: gl.constexpr,
-    TILE_Q: gl.constexpr,
-    TILE: gl.constexpr,
-    BATCH_P2: gl.constexpr,
-    BUFFERS: gl.constexpr,
-):
-    """The warp that copies: K of a tile, then V, as soon as both groups have done with what was there before."""
-    BYTES: gl.constexpr = TILE * HALVES * HALF * 2
-    ends = tile_ends(query_offsets, batch, TILE_Q, BATCH_P2)
-    items = uniform(gl.max(ends, 0)) * KV_HEADS
-    number = items * 0  # of the tile of keys, over all items: its place in the ring
-    for item in range(gl.program_id(0), items, gl.num_programs(0)):
-        row, tile, kv_head, _, count, tokens = find_item(
-            item, ends, query_offsets, lengths, KV_HEADS, BATCH_P2
-        )
-        start, stop, turns = key_span(tile, count, tokens, window, TILE_Q, TILE)
-        table_row = block_table + row.to(gl.int64) * stride_table
-        first_row, column = kv_head * head_rows, kv_head * head_columns
-        # Past the end is the last page once more: those logits are masked, those rows of V are zeroed.
-        last = gl.maximum(stop - 1, 0) // BOX * BOX
-        for turn in range(turns):
-            buffer = (number + turn) % BUFFERS
-            other_phase = ((number + turn) // BUFFERS + 1) & 1
-            mbarrier.wait(k_free.index(buffer), other_phase)
-            mbarrier.expect(k_ready.index(buffer), BYTES)
-            for box in gl.static_range(TILE // BOX):
-                token = gl.minimum(start + turn * TILE + box * BOX, last)
-                at = gl.load(table_row + token // BLOCK) * frame_rows + first_row + token % BLOCK
-                for half in gl.static_range(HALVES):
-                    tma.async_copy_global_to_shared(
-                        k_boxes, [at, column + half * HALF], k_ready.index(buffer),
-                        k_tiles.index(buffer * HALVES + half).slice(box * BOX, BOX),
-                    )  # fmt: skip
-            mbarrier.wait(v_free.index(buffer), other_phase)
-            mbarrier.expect(v_ready.index(buffer), BYTES)
-            for box in gl.static_range(TILE // BOX):
-                token = gl.minimum(start + turn * TILE + box * BOX, last)
-                at = gl.load(table_row + token // BLOCK) * frame_rows + first_row + token % BLOCK
-                for half in gl.static_range(HALVES):
-                    tma.async_copy_global_to_shared(
-                        v_boxes, [at, column + half * HALF], v_ready.index(buffer),
-                        v_tiles.index(buffer * HALVES + half).slice(box * BOX, BOX),
-                    )  # fmt: skip
-        number += turns
 
 
 @gluon.jit
