@@ -30,9 +30,9 @@ from pagefault.attention import (
 )
 from pagefault.bench import Timing, time_calls
 
-# Decode kernels: heads at once, tile, unit, depth, programs a multiprocessor, extra units.
-HEADS = ((4, 16, 16, 4, 1, 6), (4, 16, 16, 5, 1, 6), (8, 16, 16, 3, 1, 6), (2, 16, 16, 4, 2, 6))
-HEAD = ((1, 128, 128, 3, 1, 2), (1, 64, 64, 5, 1, 4), (1, 64, 64, 3, 2, 3))
+# Decode kernels: heads at once, tile, depth, programs a multiprocessor, extra tiles.
+HEADS = ((4, 16, 4, 1, 6), (4, 16, 5, 1, 6), (8, 16, 3, 1, 6), (2, 16, 4, 2, 6))
+HEAD = ((1, 128, 3, 1, 2), (1, 64, 5, 1, 4), (1, 64, 3, 2, 3))
 # The combine: query heads a program, pieces at once, warps.
 FEW_SEQUENCES = ((1, 16, 2), (1, 32, 4), (1, 64, 4), (2, 16, 2))
 MANY_SEQUENCES = ((1, 4, 1), (1, 8, 1), (4, 4, 1), (4, 8, 2), (16, 2, 4))
@@ -60,8 +60,8 @@ def multiprocessors() -> int:
 def label(choice: Choice) -> str:
     """A choice in one line."""
     return (
-        f"{choice.kernel} h{choice.heads} t{choice.tile} u{choice.unit} d{choice.depth} w{choice.warps} "
-        f"p{choice.programs} x{choice.extra} "
+        f"{choice.kernel} h{choice.heads} t{choice.tile} d{choice.depth} w{choice.warps} p{choice.programs} "
+        f"x{choice.extra} "
         f"c{choice.combine_rows}/{choice.combine_chunk}/{choice.combine_warps}"
         f"{' early' if choice.follow_early else ''}"
     )
@@ -71,17 +71,14 @@ def candidates(case: Case) -> list[Choice]:
     """Every decode configuration with every shape of combine that makes sense for the case."""
     base = default_choice(case)
     group = case.heads // case.kv_heads
-    per = base.programs // multiprocessors()
-    mains = [(base.heads, base.tile, base.unit, base.depth, per, base.extra)]
-    if base.kernel == "head":
-        mains += [(1, base.tile, base.unit // parts, base.depth, per, base.extra * parts) for parts in (2, 4)]
+    mains = [(base.heads, base.tile, base.depth, base.programs // multiprocessors(), base.extra)]
     if case.dtype != "fp8" and case.kv_heads > 1 and len(case.lengths) * max(case.lengths) > 10000:
         mains += HEADS
     if case.dtype == "fp8" or case.kv_heads == 1 or len(case.lengths) <= 16:
         mains += HEAD
     combines = FEW_SEQUENCES if len(case.lengths) == 1 else MANY_SEQUENCES
     found = [base]
-    for (at_once, tile, unit, depth, per, extra), (rows, chunk, warps), early in itertools.product(
+    for (at_once, tile, depth, per, extra), (rows, chunk, warps), early in itertools.product(
         dict.fromkeys(mains), combines, (False, True)
     ):
         kernel: Literal["heads", "head"] = "head" if at_once == 1 else "heads"
@@ -90,7 +87,7 @@ def candidates(case: Case) -> list[Choice]:
             continue
         choice = replace(
             base, kernel=kernel, heads=at_once, tile=tile, depth=depth, warps=max(4 if at_once == 1 else 1, at_once),
-            programs=per * multiprocessors(), slots=2 * per * multiprocessors(), unit=unit, extra=extra,
+            programs=per * multiprocessors(), slots=2 * per * multiprocessors(), unit=tile, extra=extra,
             item_rows=at_once * group, combine_rows=rows, combine_chunk=chunk, combine_warps=warps, follow_early=early,
         )  # fmt: skip
         found.append(choice)

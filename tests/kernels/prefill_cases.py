@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from kernels import decode_cases
-from kernels.decode_cases import ROUNDING, dequantized, relative
+from kernels.decode_cases import ROUNDING, dequantized, give_back, relative
 from pagefault.attention import PagedKV, paged_prefill
 from pagefault.reference import paged_attention
 
@@ -93,6 +93,10 @@ def judge(case: PrefillCase, device: str, backend: Backend | None, seed: int = 0
         query_lengths=np.array(case.chunks),
         **known,
     )
+    eager_error = relative(eager(q[:used], view, case.chunks, options), reference)
+    if "window" in options:
+        chunks = zip(case.lengths, case.chunks, strict=True)
+        give_back(view, [max(tokens - chunk - options["window"] + 1, 0) for tokens, chunk in chunks])
     out = torch.full_like(q, math.nan)
     lse = torch.full((used + 2, heads), math.nan, dtype=torch.float32, device=device)
     paged_prefill(q, view, offsets, out=out, lse=lse, backend=backend, choice=case.choice, **options)
@@ -101,7 +105,7 @@ def judge(case: PrefillCase, device: str, backend: Backend | None, seed: int = 0
         lse_error = np.abs(np.where(our_lse == reference_lse, 0.0, our_lse - reference_lse)).max(initial=0.0)
     return Judged(
         error=relative(out[:used].double().cpu().numpy(), reference),
-        eager_error=relative(eager(q[:used], view, case.chunks, options), reference),
+        eager_error=eager_error,
         lse_error=float(lse_error),
         unused_rows_are_left=bool(out[used:].isnan().all()),
     )

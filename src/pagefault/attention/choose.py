@@ -30,7 +30,7 @@ class Choice:
             (less one) for the table entries that a paged tile's addresses wait for.
         warps: Warps a program.
         programs: Programs of the grid, whatever the lengths.
-        unit: Tokens at whose multiples an item may be cut: a tile, a part of one, or a fixed split.
+        unit: Tokens at whose multiples an item may be cut: a tile, or a fixed split.
         extra: Units that beginning an item is charged when work is cut evenly.
         split: Cut at every unit, whatever else is in the batch, instead of evenly.
         slots: Pieces that the workspace must hold.

@@ -29,7 +29,7 @@ def decode(
 ) -> None:
     """One query a sequence; arguments as in `pagefault.attention.decode`, checked there."""
     for row, tokens in enumerate(view.lengths.tolist()):
-        k, v = tokens_of(view, row, tokens, block_table, block_size)
+        k, v = tokens_of(view, row, variant.oldest_seen(tokens, 1), tokens, block_table, block_size)
         result, row_lse = attend(q[row : row + 1], k, v, variant)
         out[row] = result[0].to(out.dtype)
         if lse is not None:
@@ -43,7 +43,8 @@ def prefill(
     offsets = query_offsets.tolist()
     for row, tokens in enumerate(view.lengths.tolist()):
         chunk = slice(offsets[row], offsets[row + 1])
-        k, v = tokens_of(view, row, tokens, view.block_table, view.block_size)
+        oldest = variant.oldest_seen(tokens, offsets[row + 1] - offsets[row])
+        k, v = tokens_of(view, row, oldest, tokens, view.block_table, view.block_size)
         result, row_lse = attend(q[chunk], k, v, variant)
         out[chunk] = result.to(out.dtype)
         if lse is not None:
@@ -51,16 +52,20 @@ def prefill(
 
 
 def tokens_of(
-    view: KVView, row: int, tokens: int, block_table: Tensor | None, block_size: int
+    view: KVView, row: int, first: int, tokens: int, block_table: Tensor | None, block_size: int
 ) -> tuple[Tensor, Tensor]:
-    """A sequence's K and V ``[tokens, kv_heads, head_dim]`` in fp32, fp8 multiplied by its scales."""
+    """A sequence's K and V from its token `first` on, ``[tokens - first, kv_heads, head_dim]`` in fp32.
+
+    fp8 is multiplied by its scales. Pages before `first` are not touched: they may have been given back.
+    """
     both = []
     for stored, scale in ((view.k, view.k_scale), (view.v, view.v_scale)):
         if block_table is None:
-            part = stored[row, :tokens]
+            part = stored[row, first:tokens]
         else:
-            frames = block_table[row, : math.ceil(tokens / block_size)].long()
-            part = stored[frames].flatten(0, 1)[:tokens]
+            page, skipped = divmod(first, block_size)
+            frames = block_table[row, page : math.ceil(tokens / block_size)].long()
+            part = stored[frames].flatten(0, 1)[skipped : skipped + tokens - first]
         values = part.float()
         both.append(values if scale is None else values * scale[:, None])
     return both[0], both[1]

@@ -28,6 +28,10 @@ class Variant:
         """Whether a logit is a scaled dot product and nothing else; a window only leaves some out."""
         return self.softcap is None and self.alibi_slopes is None and self.sinks is None
 
+    def oldest_seen(self, tokens: int, queries: int) -> int:
+        """The first token that any of a sequence's last `queries` queries sees."""
+        return 0 if self.window is None else max(0, tokens - queries - self.window + 1)
+
 
 def make_variant(
     q: Tensor,

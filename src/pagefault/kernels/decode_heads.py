@@ -58,8 +58,6 @@ def decode_heads(
 ):
     """See `pagefault.attention.decode` for the arguments; an item here is `HEADS` KV heads of a sequence."""
     ITEMS: tl.constexpr = KV_HEADS // HEADS
-    # A tile that takes one table entry must begin where it divides the page.
-    tl.static_assert(UNIT % TILE == 0 or not PAGED or BLOCK % TILE != 0)
     program = tl.program_id(0)
     if WAIT:
         gdc_wait()  # before the first load: lengths, tables and K may be the previous kernel's work
@@ -107,12 +105,15 @@ def decode_heads(
             v_row = v + base
             start = (first + lo) * UNIT
             stop = (first + hi) * UNIT
-            visible = tokens if UNIT % TILE == 0 else tl.minimum(stop, tokens)
             if SPLIT:
+                if window is not None:  # the first split reaches back to where it would begin without one
+                    start = tl.maximum(start, tl.maximum(tokens - window, 0) // TILE * TILE)
                 stop = tl.maximum(tl.minimum(stop, tokens), start + 1)
             for position in tl.range(start, stop, TILE, num_stages=STAGES):
                 token = position + lanes
-                seen = token < visible
+                seen = token < tokens
+                if window is not None:
+                    seen = seen & (token >= tokens - window)
                 at = token_offsets(
                     table_row, position, lanes, seen, stride_block, stride_token, PAGED, BLOCK, TILE
                 )
@@ -127,8 +128,6 @@ def decode_heads(
                     other=0.0,
                 )
                 dots = tl.dot(queries, keys, input_precision="ieee")
-                if window is not None:
-                    seen = seen & (token >= tokens - window)
                 logits = shape_logits(
                     dots, scale, softcap, slope, (tokens - 1 - token)[None, None, :], seen[None, None, :]
                 )

@@ -42,6 +42,7 @@ def attend(
     table_row,
     start,
     stop,
+    oldest,
     tokens,
     positions,
     slope,
@@ -64,6 +65,8 @@ def attend(
     for position in tl.range(start, stop, TILE, num_stages=STAGES):
         token = position + lanes
         there = token < tokens
+        if window is not None:
+            there = there & (token >= oldest)  # pages before that may have been given back
         at = token_offsets(table_row, position, lanes, there, stride_block, stride_token, True, BLOCK, TILE)
         k_mask = None
         v_mask = None
@@ -172,19 +175,19 @@ def prefill(
         # Keys below `common` are seen by the tile's first query, hence by all of them.
         first = tokens - count + tile * TILE_Q
         stop = tl.minimum(first + TILE_Q, tokens)
-        start = 0
+        oldest = 0
         if window is not None:
-            start = tl.maximum(first - window + 1, 0) // TILE * TILE
-            common = start
+            oldest = tl.maximum(first - window + 1, 0)
+            common = oldest // TILE * TILE
         else:
             common = tl.maximum(first + 1, 0) // TILE * TILE
             highest, total, values = attend(
-                queries, highest, total, values, k_row, v_row, table_row, start, common, tokens, positions, slope,
+                queries, highest, total, values, k_row, v_row, table_row, 0, common, oldest, tokens, positions, slope,
                 factor, unit, softcap, window, stride_block, stride_token,
                 HEAD_DIM, DIM_P2, BLOCK, TILE, STAGES, False,
             )  # fmt: skip
         highest, total, values = attend(
-            queries, highest, total, values, k_row, v_row, table_row, common, stop, tokens, positions, slope,
+            queries, highest, total, values, k_row, v_row, table_row, common, stop, oldest, tokens, positions, slope,
             factor, unit, softcap, window, stride_block, stride_token,
             HEAD_DIM, DIM_P2, BLOCK, TILE, STAGES, True,
         )  # fmt: skip

@@ -76,7 +76,7 @@ def fetch(
         row, tile, kv_head, _, count, tokens = find_item(
             item, ends, query_offsets, lengths, KV_HEADS, BATCH_P2
         )
-        start, stop, turns = key_span(tile, count, tokens, window, TILE_Q, TILE)
+        start, stop, turns = key_span(tile, count, tokens, window, TILE_Q, TILE, BOX)
         table_row = block_table + row.to(gl.int64) * stride_table
         first_row, column = kv_head * head_rows, kv_head * head_columns
         last = gl.maximum(stop - 1, 0) // BOX * BOX

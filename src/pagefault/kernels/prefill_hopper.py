@@ -96,6 +96,7 @@ def attend(
     GROUP: gl.constexpr,
     GROUP_P2: gl.constexpr,
     HALVES: gl.constexpr,
+    BOX: gl.constexpr,
     TILE_Q: gl.constexpr,
     TILE: gl.constexpr,
     BATCH_P2: gl.constexpr,
@@ -116,7 +117,7 @@ def attend(
         _, tile, kv_head, begin, count, tokens = find_item(
             item, ends, query_offsets, lengths, KV_HEADS, BATCH_P2
         )
-        start, _, turns = key_span(tile, count, tokens, window, TILE_Q, TILE)
+        start, _, turns = key_span(tile, count, tokens, window, TILE_Q, TILE, BOX)
         first_query = tile * TILE_Q + PART * (ROWS // GROUP_P2)
 
         q_lane = gl.arange(0, ROWS, layout=gl.SliceLayout(1, copy_layout))
@@ -272,12 +273,12 @@ def prefill_hopper(
             (attend, (
                 q, out, lse, lengths, query_offsets, q_tiles, k_tiles, v_tiles, k_ready, v_ready, k_free, v_free, unit,
                 window, batch, stride_q, stride_q_head, stride_out, stride_out_head, 0, KV_HEADS, GROUP, GROUP_P2,
-                HALVES, TILE_Q, TILE, BATCH_P2, BUFFERS,
+                HALVES, BOX, TILE_Q, TILE, BATCH_P2, BUFFERS,
             )),
             (attend, (
                 q, out, lse, lengths, query_offsets, q_tiles, k_tiles, v_tiles, k_ready, v_ready, k_free, v_free, unit,
                 window, batch, stride_q, stride_q_head, stride_out, stride_out_head, 1, KV_HEADS, GROUP, GROUP_P2,
-                HALVES, TILE_Q, TILE, BATCH_P2, BUFFERS,
+                HALVES, BOX, TILE_Q, TILE, BATCH_P2, BUFFERS,
             )),
             (fetch, (
                 k_boxes, v_boxes, block_table, lengths, query_offsets, k_tiles, v_tiles, k_ready, v_ready, k_free,

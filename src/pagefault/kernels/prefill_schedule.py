@@ -55,8 +55,10 @@ def find_item(item, ends, query_offsets, lengths, KV_HEADS: gl.constexpr, BATCH_
 
 
 @gluon.jit
-def key_span(tile, count, tokens, window, TILE_Q: gl.constexpr, TILE: gl.constexpr):
-    """Keys that some query of a tile sees, and the tiles of keys they take.
+def key_span(tile, count, tokens, window, TILE_Q: gl.constexpr, TILE: gl.constexpr, BOX: gl.constexpr):
+    """Keys that some query of a tile sees, from the start of a box on, and the tiles of keys they take.
+
+    No page before the first of them is read: it may have left the window of every query and been given back.
 
     At least one, so that there is always something to wait for; where nothing is seen, all of it is masked.
     """
@@ -64,5 +66,5 @@ def key_span(tile, count, tokens, window, TILE_Q: gl.constexpr, TILE: gl.constex
     stop = gl.minimum(first + TILE_Q, tokens)
     start = first * 0
     if window is not None:
-        start = gl.maximum(first - window + 1, 0) // TILE * TILE
+        start = gl.maximum(first - window + 1, 0) // BOX * BOX
     return start, stop, gl.maximum((stop - start + TILE - 1) // TILE, 1)

@@ -1,10 +1,10 @@
 """How the work of a ragged batch is cut into equal shares, on the device, from the lengths alone.
 
 The work is laid out on a line: sequence after sequence, within a sequence item after item (an item is
-one group of KV heads), within an item unit after unit of `UNIT` tokens (a tile, a part of one, or a fixed
-split). Program *p* of *P* takes the *p*-th of *P* equal shares of that line, wherever they begin and end.
-So one long sequence spreads over all programs, and many short ones fill them evenly. Nothing is planned on
-the host: every program finds its share by a prefix sum over the lengths, a few hundred nanoseconds.
+one group of KV heads), within an item unit after unit of `UNIT` tokens (a tile, or a fixed split). Program
+*p* of *P* takes the *p*-th of *P* equal shares of that line, wherever they begin and end. So one long
+sequence spreads over all programs, and many short ones fill them evenly. Nothing is planned on the host:
+every program finds its share by a prefix sum over the lengths, a few hundred nanoseconds.
 
 Beginning an item costs time too (queries to load, a pipeline to fill, a result to store), so every item
 that has tokens is charged `EXTRA` units in front of its real ones. A sequence without tokens has one

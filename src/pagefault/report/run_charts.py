@@ -299,7 +299,8 @@ def _lost(runs: Sequence[DrawnRun], left_out: str) -> Chart:
     return Chart(
         id="serving-preemptions",
         title=f"{worst.name}: {several(worst.preempted.size, 'preemption')} lose {int(worst.lost.sum()):,} tokens",
-        subtitle=f"Preemptions and the tokens they lost, added up over time. Preempted by {' and '.join(how)}.",
+        subtitle="Preemptions and the tokens they lost, of prompts and outputs, added up over time. "
+        f"Preempted by {' and '.join(how)}.",
         commands=commands_of(runs),
         spec={
             "vconcat": [
