@@ -9,6 +9,7 @@ import pytest
 
 pytest.importorskip("torch", reason="PyTorch is not installed")
 
+from kernels.decode_cases import DTYPES, random_case
 from pagefault.attention import Choice, choose_decode
 from pagefault.attention.choose import most_partial_rows
 
@@ -39,6 +40,17 @@ def test_small_blocks_have_one_tile_more_in_flight() -> None:
     one_head = choose(batch=1, max_tokens=8192)
     assert one_head.kernel == "head"
     assert choose(batch=1, max_tokens=8192, block_size=1) == one_head
+
+
+def test_random_batches_on_a_gpu_meet_every_kernel_and_way_to_merge() -> None:
+    met = set()
+    for case in map(random_case, range(40)):
+        choice = choose(
+            batch=len(case.lengths), heads=case.kv_heads * case.group, kv_heads=case.kv_heads, head_dim=case.head_dim,
+            max_tokens=max(case.lengths), kv_bytes=DTYPES[case.dtype].itemsize, block_size=case.block_size,
+        )  # fmt: skip
+        met.add((choice.kernel, choice.merges_by_item(len(case.lengths) * case.kv_heads // choice.heads)))
+    assert met == set(itertools.product(("head", "heads"), (True, False)))
 
 
 def test_a_fixed_split_does_not_depend_on_the_batch() -> None:

@@ -8,6 +8,7 @@ that have left it are given back, and every slot without a visible page is NaN, 
 from __future__ import annotations
 
 import math
+import random
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,7 @@ ROUNDING = 2e-6
 
 @dataclass(frozen=True)
 class Case:
-    """One batch; `heads_at_once`: force the many-heads kernel with that many heads a program."""
+    """One batch; `heads_at_once`: force the many-heads kernel, so many heads a program; `sink`: what all sinks are."""
 
     name: str
     lengths: tuple[int, ...]
@@ -43,6 +44,7 @@ class Case:
     options: dict[str, Any] = field(default_factory=dict)
     alibi: bool = False
     sinks: bool = False
+    sink: float | None = None
     peak: float = 1.0
 
 
@@ -129,6 +131,8 @@ def judge(case: Case, device: str, backend: Backend | None, seed: int = 0) -> Ju
         options["alibi_slopes"] = (torch.rand(heads, generator=generator) * 0.1).to(device)
     if case.sinks:
         options["sinks"] = torch.randn(heads, generator=generator).to(device)
+        if case.sink is not None:
+            options["sinks"].fill_(case.sink)
     reference, reference_lse = oracle(q, view, options)
     eager_error = relative(eager(q, view, options), reference)
     if isinstance(view, PagedKV) and "window" in options:
@@ -175,6 +179,23 @@ def give_back(view: PagedKV, oldest: list[int]) -> None:
             whole.view(torch.uint8)[lost] = 0x7F  # its NaN
         else:
             whole[lost] = math.nan
+
+
+def random_case(seed: int) -> Case:
+    """A shape at random: few long sequences or many short ones, so that both ways to merge pieces are met."""
+    rng = random.Random(seed)
+    dtype = rng.choice(list(DTYPES))
+    kv_heads, group = rng.choice([(1, 1), (1, 8), (2, 5), (8, 4), (4, 7), (8, 1), (2, 16), (3, 3)])
+    return Case(
+        "random", rng.choice([(5000,) * 12, (400,) * 200]), kv_heads, group,
+        rng.choice([64, 80, 96, 128]), 2 ** rng.randint(0, 8), dtype, heads_first=rng.random() < 0.3,
+    )  # fmt: skip
+
+
+def worst_row(ours: torch.Tensor, expected: torch.Tensor) -> float:
+    """The largest relative error of a row; a row that should be zero and is not counts as infinite, NaN as NaN."""
+    wrong = (ours.float() - expected.float()).flatten(1).norm(dim=1)
+    return float(torch.where(wrong == 0, 0.0, wrong / expected.float().flatten(1).norm(dim=1)).max())
 
 
 def relative(ours: np.ndarray, reference: np.ndarray) -> float:
@@ -259,6 +280,19 @@ def interpreter_cases() -> list[Case]:
         Case("contiguous", (90, 0, 17), 2, 2, 64, paged=False),
         Case("variants", (200, 0, 37, 50), 2, 3, 64, 8, **every),
         Case("variants, fixed splits", (200, 0, 37, 129), 2, 3, 64, split_tokens=64, **every),
+        Case("sinks of nothing", (0, 20), 2, 2, sinks=True, sink=-math.inf),
+        Case("a wide soft cap", (300, 20), 1, 4, options={"softcap": 1e5}),
+        Case(
+            "many heads, a window in fixed splits",
+            (300, 0, 61),
+            4,
+            2,
+            block_size=4,
+            dtype="fp16",
+            heads_at_once=2,
+            split_tokens=64,
+            options={"window": 20},
+        ),
         Case("peaky logits", (300, 20), 1, 4, 64, peak=20.0),
         Case("many heads, fp16", (300, 37, 0, 16), 8, 3, 64, dtype="fp16", heads_at_once=4),
         Case("many heads, mha, block 1", (40, 0, 17), 4, 1, 80, 1, "fp16", heads_at_once=2),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -35,7 +36,7 @@ def kernel_module(name: str) -> ModuleType:
 
 @cache
 def interpreting() -> bool:
-    """Whether Triton runs kernels on the CPU (``TRITON_INTERPRET=1`` was set before it was imported)."""
+    """Whether Triton runs kernels on the CPU (``TRITON_INTERPRET=1``, before the kernels are first used)."""
     kernel_module("schedule")
     import triton
 
@@ -56,9 +57,40 @@ def pick(tensor: Tensor, backend: Backend | None) -> Backend:
     return backend
 
 
+def usable(device: torch.device | str) -> torch.device:
+    """A device that tensors can be made on, a CUDA one with its number.
+
+    Raises:
+        InputError: There is none of this name.
+    """
+    try:
+        given = torch.device(device)
+    except (RuntimeError, TypeError):
+        raise InputError(
+            f"device: expected a device of PyTorch such as 'cuda' or 'cpu', given {device!r}"
+        ) from None
+    if given.type != "cuda":
+        return given
+    count = torch.cuda.device_count()
+    if not count:
+        raise InputError(
+            f"device: given {str(given)!r}, but PyTorch {torch.__version__} finds no CUDA GPU; "
+            "everything runs on device='cpu', too"
+        )
+    index = torch.cuda.current_device() if given.index is None else given.index
+    if index >= count:
+        raise InputError(f"device: given {str(given)!r}, but there are {count} CUDA GPUs")
+    return torch.device("cuda", index)
+
+
+def current(device: torch.device) -> AbstractContextManager[object]:
+    """Makes a device the current one while a kernel is launched: Triton asks for that, not where tensors lie."""
+    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
+
+
 @cache
 def multiprocessors(device: torch.device) -> int:
-    """Multiprocessors of a CUDA device; the interpreter plays a small one, so that work gets cut."""
+    """Multiprocessors of a CUDA device (with its number); the interpreter plays a small one, so that work gets cut."""
     return int(torch.cuda.get_device_properties(device).multi_processor_count) if device.type == "cuda" else 3
 
 

@@ -6,6 +6,7 @@ have to read, since lengths are known on the device alone: the table's width bou
 
 from __future__ import annotations
 
+import numbers
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
@@ -16,6 +17,8 @@ MEGA = 10**6
 LARGE = 1000 * MEGA
 # From here on pieces are few an item, and their merge is spread over many small programs.
 MANY_SEQUENCES = 8
+# What the prefill kernel for Hopper is written for.
+HOPPER_HEAD_DIMS = (64, 128)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,28 @@ class Choice:
         """Rows of the workspace: a piece is one row a query head of its item."""
         return self.slots * self.item_rows
 
+    def merges_by_item(self, items: int) -> bool:
+        """Whether the combine has a program an item, instead of one a boundary between two programs' shares."""
+        return self.split or items < self.programs
+
+    def check(self, *, kv_heads: int, kv_bytes: int) -> None:
+        """That a choice made by hand suits the cache.
+
+        Raises:
+            InputError: It would leave heads out, or the kernel does not take such K and V.
+        """
+        if kv_heads % self.heads or (self.kernel == "head" and self.heads != 1):
+            raise InputError(
+                f"choice: expected heads at once that divide the {kv_heads} KV heads (one for the kernel 'head'), "
+                f"given {self.heads}"
+            )
+        if self.kernel == "heads" and kv_bytes == 1:
+            raise InputError("choice: expected the kernel 'head' for fp8 K and V, given 'heads'")
+        if not self.split and self.slots < 2 * self.programs:
+            raise InputError(
+                f"choice: expected two slots for each of {self.programs} programs, given {self.slots}"
+            )
+
 
 @lru_cache(maxsize=1024)
 def choose_decode(
@@ -95,18 +120,25 @@ def choose_decode(
         The choice, the same for the same arguments.
 
     Raises:
-        InputError: `split_tokens` is not a multiple of the tile.
+        InputError: `split_tokens` is not a multiple of the tile, or the heads do not divide.
     """
-    dim_p2 = max(16, next_power_of_2(head_dim))
+    if kv_heads < 1 or heads < 1 or heads % kv_heads:
+        raise InputError(f"heads: expected a multiple of the KV heads, given {heads} and {kv_heads}")
+    if kv_bytes not in (1, 2, 4) or min(batch, head_dim, multiprocessors) < 1:
+        raise InputError(
+            "expected values of 1, 2 or 4 bytes and at least one sequence, head dim and multiprocessor, given "
+            f"{kv_bytes} bytes, {batch}, {head_dim} and {multiprocessors}"
+        )
+    dim_p2 = padded(head_dim)
     group = heads // kv_heads
     most_bytes = 2 * batch * max_tokens * kv_heads * head_dim * kv_bytes
-    rows = batch
+    sequences = batch
     many = kv_bytes == 2 and group <= 16 and dim_p2 <= 256 and kv_heads % 2 == 0
     if split_tokens is not None:
         # A result must not depend on the batch, so neither may the kernel.
         most_bytes = LARGE
-        batch = MANY_SEQUENCES
-    if many and most_bytes >= 200 * MEGA and batch >= MANY_SEQUENCES:
+        sequences = MANY_SEQUENCES
+    if many and most_bytes >= 200 * MEGA and sequences >= MANY_SEQUENCES:
         choice = _many_heads(kv_heads, dim_p2, group, multiprocessors)
     else:
         choice = _one_head(dim_p2, group, kv_bytes, multiprocessors)
@@ -115,12 +147,15 @@ def choose_decode(
         choice = replace(
             choice, depth=choice.depth + 1, reason=choice.reason + "; one tile more for small blocks"
         )
-    if batch < MANY_SEQUENCES:
+    if sequences < MANY_SEQUENCES:
         # Many pieces of few items: as many at once as there can be, and warps to load them.
         choice = replace(choice, combine_chunk=32, combine_warps=4)
+    if batch > 2048 and split_tokens is None:
+        # A prefix sum over so many lengths does not fit the registers of one warp.
+        choice = replace(choice, combine_warps=max(4, choice.combine_warps))
     if split_tokens is None:
         return choice
-    if split_tokens % choice.tile or split_tokens <= 0:
+    if not isinstance(split_tokens, numbers.Integral) or split_tokens % choice.tile or split_tokens <= 0:
         raise InputError(
             f"split_tokens: expected a multiple of {choice.tile} (the tile), given {split_tokens}"
         )
@@ -130,7 +165,7 @@ def choose_decode(
         unit=split_tokens,
         extra=0,
         split=True,
-        slots=rows * items * -(-max_tokens // split_tokens),
+        slots=batch * items * -(-max_tokens // split_tokens),
         reason=choice.reason + "; fixed splits",
     )
 
@@ -221,9 +256,9 @@ def choose_prefill(
     Returns:
         The choice, the same for the same arguments.
     """
-    dim_p2 = max(16, next_power_of_2(head_dim))
+    dim_p2 = padded(head_dim)
     group_p2 = next_power_of_2(group)
-    if hopper and kv_bytes == 2 and head_dim in (64, 128) and group_p2 <= 64:
+    if hopper and kv_bytes == 2 and head_dim in HOPPER_HEAD_DIMS and group_p2 <= 64:
         reason = "two warp groups of 64 rows, one product always under way behind the softmax"
         return PrefillChoice("hopper", 128 // group_p2, 128, 2, 4, reason)
     if q_bytes == 4:
@@ -245,7 +280,7 @@ def most_partial_rows(*, heads: int, kv_heads: int, head_dim: int, multiprocesso
     Every program holds two pieces at most, and the table's programs on a multiprocessor together hold no more
     heads than this.
     """
-    dim_p2 = max(16, next_power_of_2(head_dim))
+    dim_p2 = padded(head_dim)
     at_once = max(2, heads_at_once(kv_heads, dim_p2, 1024))
     return 2 * multiprocessors * at_once * (heads // kv_heads)
 
@@ -258,3 +293,8 @@ def heads_at_once(kv_heads: int, dim_p2: int, values: int) -> int:
 def next_power_of_2(value: int) -> int:
     """The smallest power of two that is not below `value`."""
     return 1 << max(0, value - 1).bit_length()
+
+
+def padded(size: int) -> int:
+    """A size as the kernels know it: a power of two, at least a matrix unit's smallest side."""
+    return max(16, next_power_of_2(size))

@@ -9,9 +9,11 @@ import torch
 
 from pagefault.attention import backend as backends
 from pagefault.attention import torch_path, validate
-from pagefault.attention.choose import Choice, choose_decode, next_power_of_2
+from pagefault.attention.choose import Choice, choose_decode, padded
 from pagefault.attention.variant import make_variant
+from pagefault.attention.views import scale_stride
 from pagefault.attention.workspace import DecodeWorkspace
+from pagefault.errors import InputError
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -41,7 +43,7 @@ def paged_decode(
 
     On CUDA the kernels read through the table in place; nothing is gathered. The work is cut evenly on the
     device, whatever the lengths, and the same inputs give the same bits. A sequence of length 0 gives zeros
-    (log-sum-exp minus infinity).
+    (log-sum-exp minus infinity, or its sink).
 
     With `out` and `workspace` given, nothing is allocated and nothing read back: the call can be captured in
     a CUDA graph, which then follows `q`, the pool, tables and lengths as they change in place.
@@ -71,6 +73,7 @@ def paged_decode(
         MissingExtra: Triton was asked for and is not installed.
     """
     validate.check_paged(view)
+    validate.check_queries(q, view)
     max_tokens = int(view.block_table.shape[1]) * view.block_size
     source = _Source(view, view.block_table, view.block_size, max_tokens)
     variant = make_variant(q, scale, window, softcap, alibi_slopes, sinks)
@@ -121,6 +124,7 @@ def contiguous_decode(
         MissingExtra: Triton was asked for and is not installed.
     """
     validate.check_contiguous(view)
+    validate.check_queries(q, view)
     source = _Source(view, None, 1, int(view.k.shape[1]))
     variant = make_variant(q, scale, window, softcap, alibi_slopes, sinks)
     return _decode(q, source, variant, out, lse, workspace, split_tokens, choice, backend)
@@ -148,16 +152,15 @@ def _decode(
     backend: Backend | None,
 ) -> Tensor:
     view = source.view
-    validate.check_queries(q, view)
     validate.check_outputs(q, out, lse)
+    if choice is not None and split_tokens is not None:
+        raise InputError("choice: expected without split_tokens, which is part of a choice; given both")
     if out is None:
         out = torch.empty_like(q, memory_format=torch.contiguous_format)
     if q.shape[0] == 0:
         return out
-    if backends.pick(q, backend) == "torch":
-        torch_path.decode(q, view, source.block_table, source.block_size, variant, out, lse)
-        return out
     if choice is None:
+        # Also where PyTorch computes, so that what is wrong for a GPU is said on a laptop.
         choice = choose_decode(
             batch=int(q.shape[0]),
             heads=int(q.shape[1]),
@@ -169,10 +172,22 @@ def _decode(
             split_tokens=split_tokens,
             block_size=source.block_size,
         )
+    elif not isinstance(choice, Choice):
+        raise InputError(f"choice: expected a Choice, given {type(choice).__name__}")
+    else:
+        choice.check(kv_heads=int(view.k.shape[2]), kv_bytes=view.k.element_size())
+    if workspace is not None:
+        if not isinstance(workspace, DecodeWorkspace):
+            raise InputError(f"workspace: expected a DecodeWorkspace, given {type(workspace).__name__}")
+        workspace.check(choice.partial_rows, int(q.shape[2]), q.device)
+    if backends.pick(q, backend) == "torch":
+        torch_path.decode(q, view, source.block_table, source.block_size, variant, out, lse)
+        return out
+    validate.check_kernel_head_dim(q)
     if workspace is None:
         workspace = DecodeWorkspace(q.device, choice.partial_rows, int(q.shape[2]))
-    workspace.check(choice.partial_rows, int(q.shape[2]), q.device)
-    _launch(q, source, variant, out, lse, workspace, choice)
+    with backends.current(q.device):
+        _launch(q, source, variant, out, lse, workspace, choice)
     return out
 
 
@@ -204,12 +219,11 @@ def _launch(
         "stride_out": out.stride(0),
         "stride_out_head": out.stride(1),
         "HEAD_DIM": head_dim,
-        "DIM_P2": max(16, next_power_of_2(head_dim)),
+        "DIM_P2": padded(head_dim),
         "UNIT": choice.unit,
         "SPLIT": choice.split,
         "EXTRA": choice.extra,
-        # At least 16, so that small batches share one compilation.
-        "BATCH_P2": max(16, next_power_of_2(batch)),
+        "BATCH_P2": padded(batch),
     }
     own: dict[str, Any] = {
         "q": q,
@@ -227,7 +241,7 @@ def _launch(
         "stride_q_head": q.stride(1),
         "KV_HEADS": kv_heads,
         "GROUP": group,
-        "GROUP_P2": max(16, next_power_of_2(group)),  # a matrix unit's smallest side
+        "GROUP_P2": padded(group),
         "PAGED": block_table is not None,
         "BLOCK": source.block_size,
         "TILE": choice.tile,
@@ -244,13 +258,13 @@ def _launch(
             "FP8": view.k.dtype == validate.FP8,
             "k_scale": view.k_scale,
             "v_scale": view.v_scale,
-            "stride_scale": 0 if view.k_scale is None or view.k_scale.numel() == 1 else 1,
+            "stride_scale": scale_stride(view),
         }
     kernel[(choice.programs,)](
         **shared, **own, num_warps=choice.warps, **_dependent_launch(dependent and choice.follow_early)
     )
     items = kv_heads // choice.heads
-    by_item = choice.split or batch * items < choice.programs
+    by_item = choice.merges_by_item(batch * items)
     boundaries = batch * items if by_item else choice.programs - 1
     if boundaries:
         backends.kernel_module("combine").combine[(boundaries, -(-choice.item_rows // choice.combine_rows))](

@@ -9,6 +9,7 @@ import torch
 from pagefault.attention import backend as backends
 from pagefault.attention import torch_path, validate
 from pagefault.attention.choose import next_power_of_2
+from pagefault.attention.views import scale_stride
 from pagefault.errors import InputError
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ def append(
     check("k_new", k_new, ("tokens", kv_heads, head_dim), dtypes, device)
     check("v_new", v_new, tuple(k_new.shape), (k_new.dtype,), device)
     validate.check_last_contiguous("k_new", k_new)
+    validate.check_reach("k_new", k_new, (1,))
     if v_new.stride() != k_new.stride():
         raise InputError(f"v_new: expected strides {k_new.stride()} like k_new, given {v_new.stride()}")
     check("slots", slots, (int(k_new.shape[0]),), INDEX_DTYPES, device)
@@ -60,27 +62,28 @@ def append(
         torch_path.append(k_new, v_new, slots, view, view.block_size)
         return
     row_p2 = next_power_of_2(kv_heads * head_dim)
-    backends.kernel_module("append").append[(slots.shape[0],)](
-        k_new=k_new,
-        v_new=v_new,
-        slots=slots,
-        k=view.k,
-        v=view.v,
-        k_scale=view.k_scale,
-        v_scale=view.v_scale,
-        stride_new=k_new.stride(0),
-        stride_new_head=k_new.stride(1),
-        stride_block=view.k.stride(0),
-        stride_token=view.k.stride(1),
-        stride_head=view.k.stride(2),
-        stride_scale=0 if view.k_scale is None or view.k_scale.numel() == 1 else 1,
-        KV_HEADS=kv_heads,
-        HEAD_DIM=head_dim,
-        ROW_P2=row_p2,
-        BLOCK=view.block_size,
-        FP8=view.k.dtype == validate.FP8,
-        num_warps=min(8, max(1, row_p2 // 256)),
-    )
+    with backends.current(k_new.device):
+        backends.kernel_module("append").append[(slots.shape[0],)](
+            k_new=k_new,
+            v_new=v_new,
+            slots=slots,
+            k=view.k,
+            v=view.v,
+            k_scale=view.k_scale,
+            v_scale=view.v_scale,
+            stride_new=k_new.stride(0),
+            stride_new_head=k_new.stride(1),
+            stride_block=view.k.stride(0),
+            stride_token=view.k.stride(1),
+            stride_head=view.k.stride(2),
+            stride_scale=scale_stride(view),
+            KV_HEADS=kv_heads,
+            HEAD_DIM=head_dim,
+            ROW_P2=row_p2,
+            BLOCK=view.block_size,
+            FP8=view.k.dtype == validate.FP8,
+            num_warps=min(8, max(1, row_p2 // 256)),
+        )
 
 
 def copy_frames(pool: Tensor, source: Tensor, target: Tensor, *, backend: Backend | None = None) -> None:
@@ -171,12 +174,13 @@ def _copy(
     word = next(word for word in WORDS if frame_bytes % word.itemsize == 0)
     words = frame_bytes // word.itemsize
     chunk = min(COPY_WORDS, next_power_of_2(words))
-    backends.kernel_module("copy").copy_rows[(count, -(-words // chunk))](
-        source=source.view(-1).view(word),
-        target=target.view(-1).view(word),
-        source_rows=source_rows,
-        target_rows=target_rows,
-        words=words,
-        CHUNK=chunk,
-        num_warps=4,
-    )
+    with backends.current(source.device):
+        backends.kernel_module("copy").copy_rows[(count, -(-words // chunk))](
+            source=source.view(-1).view(word),
+            target=target.view(-1).view(word),
+            source_rows=source_rows,
+            target_rows=target_rows,
+            words=words,
+            CHUNK=chunk,
+            num_warps=4,
+        )

@@ -8,15 +8,23 @@ import torch
 
 from pagefault.attention import backend as backends
 from pagefault.attention import torch_path, validate
-from pagefault.attention.choose import PrefillChoice, choose_prefill, next_power_of_2
+from pagefault.attention.choose import (
+    HOPPER_HEAD_DIMS,
+    PrefillChoice,
+    choose_prefill,
+    next_power_of_2,
+    padded,
+)
 from pagefault.attention.pool_matrix import pool_matrix
 from pagefault.attention.variant import make_variant
+from pagefault.attention.views import scale_stride
 from pagefault.errors import InputError
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from pagefault.attention.backend import Backend
+    from pagefault.attention.pool_matrix import PoolMatrix
     from pagefault.attention.variant import Variant
     from pagefault.attention.views import PagedView
 
@@ -41,7 +49,8 @@ def paged_prefill(
     The queries of sequence *i* are rows ``query_offsets[i]`` to ``query_offsets[i + 1]`` of `q`; of n of them, the
     j-th stands at position ``lengths[i] - n + j`` and sees the tokens up to there. Their K and V are in the pool
     already (`append` them first). A chunk of one is a decode step; `paged_decode` does that faster. A sequence
-    without queries costs nothing; a query that sees no token gives zeros (log-sum-exp minus infinity).
+    without queries costs nothing; a query that sees no token gives zeros (log-sum-exp minus infinity,
+    or its sink).
 
     With `out` given, nothing is allocated and nothing read back: the call can be captured in a CUDA graph, which
     then follows `q`, the pool, tables, lengths and offsets as they change in place.
@@ -79,16 +88,27 @@ def paged_prefill(
     if backends.pick(q, backend) == "torch":
         torch_path.prefill(q, view, query_offsets, variant, out, lse)
         return out
+    validate.check_kernel_head_dim(q)
+    matrix = pool_matrix(view) if variant.plain and backends.has_warpgroup_mma(q.device) else None
     if choice is None:
         choice = choose_prefill(
             group=int(q.shape[1]) // int(view.k.shape[2]),
             head_dim=int(q.shape[2]),
             q_bytes=q.element_size(),
             kv_bytes=view.k.element_size(),
-            hopper=variant.plain and backends.has_warpgroup_mma(q.device) and pool_matrix(view) is not None,
+            hopper=matrix is not None,
         )
-    launch = _launch_hopper if choice.kernel == "hopper" else _launch
-    launch(q, view, query_offsets, variant, out, lse, choice)
+    with backends.current(q.device):
+        if choice.kernel == "portable":
+            _launch(q, view, query_offsets, variant, out, lse, choice)
+        elif matrix is None or q.shape[2] not in HOPPER_HEAD_DIMS:
+            versions = " or ".join(f"{major}.{minor}" for major, minor in backends.GLUON_VERSIONS)
+            raise InputError(
+                f"choice: the hopper kernel needs a Hopper GPU, Triton {versions}, no variant but a window, heads of "
+                f"{' or '.join(map(str, HOPPER_HEAD_DIMS))}, 16-bit K and V, blocks of at least 8, 16-byte strides"
+            )
+        else:
+            _launch_hopper(q, view, query_offsets, variant, out, lse, choice, matrix)
     return out
 
 
@@ -115,8 +135,8 @@ def _launch(
         stride_block=view.k.stride(0),
         stride_token=view.k.stride(1),
         stride_head=view.k.stride(2),
-        stride_scale=0 if view.k_scale is None or view.k_scale.numel() == 1 else 1,
-        DIM_P2=max(16, next_power_of_2(int(q.shape[2]))),
+        stride_scale=scale_stride(view),
+        DIM_P2=padded(int(q.shape[2])),
         FP8=view.k.dtype == validate.FP8,
         STAGES=2 * choice.depth - 1,
         num_warps=choice.warps,
@@ -131,12 +151,8 @@ def _launch_hopper(
     out: Tensor,
     lse: Tensor | None,
     choice: PrefillChoice,
+    matrix: PoolMatrix,
 ) -> None:
-    matrix = pool_matrix(view)
-    if matrix is None:
-        raise InputError(
-            "choice: the hopper kernel needs blocks of 8 tokens or more, rows of 16-byte strides"
-        )
     box = min(view.block_size, choice.tile)
     backends.kernel_module("prefill_hopper").prefill_hopper[(backends.multiprocessors(q.device),)](
         **_common(q, view, query_offsets, variant, out, lse, choice),
@@ -185,5 +201,5 @@ def _common(
         "BLOCK": view.block_size,
         "TILE_Q": choice.tile_q,
         "TILE": choice.tile,
-        "BATCH_P2": max(16, next_power_of_2(batch)),
+        "BATCH_P2": padded(batch),
     }

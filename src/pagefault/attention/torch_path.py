@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from pagefault.errors import InputError
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -58,6 +60,9 @@ def tokens_of(
 
     fp8 is multiplied by its scales. Pages before `first` are not touched: they may have been given back.
     """
+    most = view.k.shape[1] if block_table is None else block_table.shape[1] * block_size
+    if not 0 <= tokens <= most:
+        raise InputError(f"lengths: expected 0 to {most} tokens, given {tokens} for sequence {row}")
     both = []
     for stored, scale in ((view.k, view.k_scale), (view.v, view.v_scale)):
         if block_table is None:
@@ -65,6 +70,7 @@ def tokens_of(
         else:
             page, skipped = divmod(first, block_size)
             frames = block_table[row, page : math.ceil(tokens / block_size)].long()
+            check_range(f"block_table of sequence {row}", frames, stored.shape[0])
             part = stored[frames].flatten(0, 1)[skipped : skipped + tokens - first]
         values = part.float()
         both.append(values if scale is None else values * scale[:, None])
@@ -106,9 +112,21 @@ def attend(q: Tensor, k: Tensor, v: Tensor, variant: Variant) -> tuple[Tensor, T
     return torch.einsum("nkgt,tkd->nkgd", weights, v).reshape(chunk, heads, head_dim), lse
 
 
+def check_range(name: str, numbers: Tensor, stop: int) -> None:
+    """That frame or slot numbers lie in the pool.
+
+    Raises:
+        InputError: One does not.
+    """
+    wrong = numbers[(numbers < 0) | (numbers >= stop)]
+    if wrong.numel():
+        raise InputError(f"{name}: expected 0 to {stop - 1}, given {int(wrong[0])}")
+
+
 def append(k_new: Tensor, v_new: Tensor, slots: Tensor, view: KVView, block_size: int) -> None:
     """New tokens into their slots; negative slots are skipped."""
     kept = slots >= 0
+    check_range("slots", slots[kept], view.k.shape[0] * block_size)
     frames, offsets = slots[kept].long() // block_size, slots[kept].long() % block_size
     for new, stored, scale in ((k_new, view.k, view.k_scale), (v_new, view.v, view.v_scale)):
         values = new[kept]
@@ -125,4 +143,6 @@ def copy_rows(source: Tensor, target: Tensor, source_rows: Tensor | None, target
     from_rows = every if source_rows is None else source_rows.long()
     to_rows = every if target_rows is None else target_rows.long()
     kept = (from_rows >= 0) & (to_rows >= 0)
+    check_range("source frames", from_rows[kept], source.shape[0])
+    check_range("target frames", to_rows[kept], target.shape[0])
     target[to_rows[kept]] = source[from_rows[kept]]

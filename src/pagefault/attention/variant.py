@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -48,12 +49,22 @@ def make_variant(
     """
     validate.check_per_head("alibi_slopes", alibi_slopes, q)
     validate.check_per_head("sinks", sinks, q)
-    if window is not None and window < 1:
-        raise InputError(f"window: expected at least 1 token, given {window}")
-    if scale is not None and not scale > 0:
-        raise InputError(f"scale: expected a positive number, given {scale}")
-    if softcap is not None and not softcap > 0:
-        raise InputError(f"softcap: expected a positive number, given {softcap}")
     return Variant(
-        1 / math.sqrt(q.shape[-1]) if scale is None else scale, window, softcap, alibi_slopes, sinks
+        scale=1 / math.sqrt(q.shape[-1]) if scale is None else _positive("scale", scale),
+        window=None if window is None else _tokens("window", window),
+        softcap=None if softcap is None else _positive("softcap", softcap),
+        alibi_slopes=alibi_slopes,
+        sinks=sinks,
     )
+
+
+def _positive(name: str, value: float) -> float:
+    if not isinstance(value, numbers.Real) or isinstance(value, bool) or not 0 < value < math.inf:
+        raise InputError(f"{name}: expected a positive number, given {value}")
+    return float(value)
+
+
+def _tokens(name: str, value: int) -> int:
+    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < 1:
+        raise InputError(f"{name}: expected at least 1 token, a whole number, given {value}")
+    return min(int(value), 2**31 - 1)

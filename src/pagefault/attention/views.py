@@ -26,7 +26,7 @@ class KVView(Protocol):
 
     @property
     def k_scale(self) -> Tensor | None:
-        """fp32 ``[1]`` or ``[kv_heads]``: what stored fp8 keys are multiplied by; None for 16 and 32 bit."""
+        """fp32 ``[1]`` or ``[kv_heads]``, above 0: what stored fp8 keys are multiplied by; None for 16 and 32 bit."""
 
     @property
     def v_scale(self) -> Tensor | None:
@@ -37,12 +37,16 @@ class PagedView(KVView, Protocol):
     """One layer of a paged cache, for one batch.
 
     `k` and `v` are ``[num_blocks, block_size, kv_heads, head_dim]`` with any strides but the last, so a layer
-    may lie inside larger frames, K and V side by side, tokens or heads first.
+    may lie inside larger frames, K and V side by side, tokens or heads first; those of `v` are those of `k`. Lengths
+    and frame numbers live on the device: the kernels do not check them, PyTorch's path does.
     """
 
     @property
     def block_table(self) -> Tensor:
-        """int32 ``[batch, max_pages]``: page → frame. Entries past a sequence's last page are never read."""
+        """int32 ``[batch, max_pages]``: page → frame.
+
+        What stands past a sequence's last page does not matter, nor what stands before the first that a window shows.
+        """
 
     @property
     def block_size(self) -> int:
@@ -79,3 +83,8 @@ class ContiguousKV:
     lengths: Tensor
     k_scale: Tensor | None = None
     v_scale: Tensor | None = None
+
+
+def scale_stride(view: KVView) -> int:
+    """From one KV head's scales to the next one's: 0 where all share one, or there are none."""
+    return 0 if view.k_scale is None or view.k_scale.numel() == 1 else 1

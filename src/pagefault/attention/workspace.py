@@ -38,7 +38,7 @@ class DecodeWorkspace:
         batch: int = 0,
         max_tokens: int = 0,
     ) -> DecodeWorkspace:
-        """Enough for every batch of these heads; fixed splits need to know the largest batch too.
+        """Enough for every batch of these heads; with fixed splits, for batches up to the one named, split or not.
 
         Args:
             heads: Query heads.
@@ -51,16 +51,30 @@ class DecodeWorkspace:
 
         Returns:
             A workspace, some megabytes large.
+
+        Raises:
+            InputError: A number is not positive, the heads do not divide, or there is no such device.
         """
+        sizes = {"heads": heads, "kv_heads": kv_heads, "head_dim": head_dim}
+        if split_tokens is not None:
+            sizes |= {"split_tokens": split_tokens, "batch": batch, "max_tokens": max_tokens}
+        for name, size in sizes.items():
+            if size < 1:
+                raise InputError(
+                    f"{name}: expected at least 1{' with split_tokens' * (split_tokens is not None)}, given {size}"
+                )
+        if heads % kv_heads:
+            raise InputError(f"heads: expected a multiple of the {kv_heads} KV heads, given {heads}")
+        where = backends.usable(device)
         rows = most_partial_rows(
             heads=heads,
             kv_heads=kv_heads,
             head_dim=head_dim,
-            multiprocessors=backends.multiprocessors(torch.device(device)),
+            multiprocessors=backends.multiprocessors(where),
         )
         if split_tokens is not None:
-            rows = batch * heads * -(-max_tokens // split_tokens)
-        return cls(device, rows, head_dim)
+            rows = max(rows, batch * heads * -(-max_tokens // split_tokens))
+        return cls(where, rows, head_dim)
 
     def check(self, rows: int, head_dim: int, device: torch.device) -> None:
         """That it can hold this much.
@@ -73,5 +87,6 @@ class DecodeWorkspace:
         if self.partials.numel() < rows * head_dim or self.partial_stats.numel() < 2 * rows:
             raise InputError(
                 f"workspace: expected room for {rows} rows of {head_dim}, given {self.partials.numel()} values and "
-                f"{self.partial_stats.numel() // 2} rows; make it with DecodeWorkspace.for_decode"
+                f"{self.partial_stats.numel() // 2} rows; make it with DecodeWorkspace.for_decode, for fixed splits "
+                "with its split_tokens, batch and max_tokens"
             )

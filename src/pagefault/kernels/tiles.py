@@ -1,4 +1,4 @@
-"""What the decode kernels do with a tile of tokens, whichever way they hold it.
+"""What the Triton kernels, decode and prefill, do with a tile of tokens, whichever way they hold it.
 
 The hardware's exponential is 2^x, so a row's highest logit is kept as an exponent of 2.
 """
@@ -88,8 +88,12 @@ def shape_logits(dots, scale, softcap, slopes, distance, seen):
     if softcap is not None or slopes is not None:
         dots = dots * scale
         if softcap is not None:
-            # tanh(y) = 1 - 2 / (e^2y + 1), which goes to ±1 without overflow
-            dots = softcap * (1.0 - 2.0 / (tl.exp2(dots * (2.0 * LOG2E / softcap)) + 1.0))
+            # tanh(y) = 1 - 2 / (e^2y + 1), which goes to ±1 without overflow, but is a difference of nearly equal
+            # numbers where y is small; the first terms of its series are exact to fp32 there.
+            ratio = dots * (1.0 / softcap)
+            square = ratio * ratio
+            curved = 1.0 - 2.0 / (tl.exp2(ratio * (2.0 * LOG2E)) + 1.0)
+            dots = softcap * tl.where(square < 1.6e-3, ratio * (1.0 - square * (1.0 / 3.0)), curved)
         if slopes is not None:
             dots -= slopes * distance.to(tl.float32)
     if seen is not None:
@@ -99,11 +103,16 @@ def shape_logits(dots, scale, softcap, slopes, distance, seen):
 
 @triton.jit
 def close_softmax(highest, total, sink):
-    """The factor that turns the weighted sum of values into the output, and the natural log-sum-exp."""
+    """The factor that turns the weighted sum of values into the output, and the natural log-sum-exp.
+
+    Zero and minus infinity where no weight is, neither a token's nor a sink's.
+    """
+    shrink = 1.0
     if sink is not None:
         top = tl.maximum(highest, sink * LOG2E)
-        all_total = total * tl.exp2(highest - top) + tl.exp2(sink * LOG2E - top)
-        return tl.exp2(highest - top) / all_total, (top + tl.log2(all_total)) * LN2
+        shrink = tl.exp2(highest - top)
+        total = total * shrink + tl.exp2(sink * LOG2E - top)
+        highest = top
     some = total > 0.0
     safe = tl.where(some, total, 1.0)
-    return tl.where(some, 1.0 / safe, 0.0), tl.where(some, (highest + tl.log2(safe)) * LN2, float("-inf"))
+    return tl.where(some, shrink / safe, 0.0), tl.where(some, (highest + tl.log2(safe)) * LN2, float("-inf"))
