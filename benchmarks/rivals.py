@@ -5,6 +5,7 @@ A rival that cannot take a case, or is not installed, is named and left out; one
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
@@ -65,7 +66,7 @@ def ours_contiguous(case: Case, inputs: list[Inputs], copies: list[ContiguousKV]
         heads=case.heads, kv_heads=case.kv_heads, head_dim=case.head_dim, device="cuda"
     )
     calls: list[Call] = [
-        partial(contiguous_decode, one.q, copy, out=torch.empty_like(one.q), workspace=workspace)
+        partial(contiguous_decode, one.q, copy, out=torch.full_like(one.q, math.nan), workspace=workspace)
         for one, copy in zip(inputs, copies, strict=True)
     ]
     return Rival("pagefault contiguous", "", calls, "no page walk")
@@ -97,11 +98,11 @@ def flashinfer(case: Case, inputs: list[Inputs], copies: list[ContiguousKV]) -> 
         import flashinfer as library
     except ImportError as error:
         raise Unsuitable(f"cannot be imported ({error})") from error
-    if case.dtype == "fp8":
-        raise Unsuitable("its heads-first fp8 pool is not adapted")
     calls: list[Call] = []
     for one in inputs:
         view = one.view
+        heads_first = view.k.stride(2) > view.k.stride(1)
+        pool = tuple(part.transpose(1, 2) if heads_first else part for part in (view.k, view.v))
         pages = [-(-tokens // case.block_size) for tokens in case.lengths]
         indptr = torch.tensor([0, *torch.tensor(pages).cumsum(0).tolist()], dtype=torch.int32, device="cuda")
         indices = torch.cat([view.block_table[row, :count] for row, count in enumerate(pages)])
@@ -110,14 +111,14 @@ def flashinfer(case: Case, inputs: list[Inputs], copies: list[ContiguousKV]) -> 
         )
         scratch = torch.empty(256 * 2**20, dtype=torch.uint8, device="cuda")
         wrapper: Any = library.BatchDecodeWithPagedKVCacheWrapper(
-            scratch, "NHD", use_cuda_graph=True, use_tensor_cores=True, paged_kv_indptr_buffer=indptr,
+            scratch, "HND" if heads_first else "NHD", use_cuda_graph=True, use_tensor_cores=True, paged_kv_indptr_buffer=indptr,
             paged_kv_indices_buffer=indices, paged_kv_last_page_len_buffer=last,
         )  # fmt: skip
         wrapper.plan(
             indptr, indices, last, case.heads, case.kv_heads, case.head_dim, case.block_size,
             q_data_type=one.q.dtype, kv_data_type=view.k.dtype,
         )  # fmt: skip
-        calls.append(partial(wrapper.run, one.q, (view.k, view.v), out=torch.empty_like(one.q)))
+        calls.append(partial(wrapper.run, one.q, pool, out=torch.full_like(one.q, math.nan)))
     return Rival("flashinfer", library.__version__, calls, "host plan not timed")
 
 

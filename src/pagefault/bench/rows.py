@@ -52,7 +52,8 @@ class Row:
         p20: See `Timing`, and so are the next five.
         kv_bytes: Valid bytes of K and V.
         ratio: The floor's median over this one's; 0 where no floor was measured.
-        error: What the check before the timing found: against the oracle, or of a paged layout against naive.
+        error: What the check before the timing found: against the oracle, or of a paged layout against naive;
+            None for what computes nothing.
         note: What the implementation is spared or given, if anything.
         version: Of a library that is not this one.
         gpu: See `Environment`, and so are the last five.
@@ -68,7 +69,7 @@ class Row:
     min: float
     kv_bytes: int
     ratio: float
-    error: float
+    error: float | None
     note: str
     version: str
     gpu: str
@@ -87,7 +88,7 @@ def make_row(
     *,
     kv_bytes: int,
     floor: float | None,
-    error: float,
+    error: float | None,
     note: str = "",
     version: str = "",
 ) -> Row:
@@ -110,7 +111,7 @@ def make_row(
         **{name: round(value, 3) for name, value in asdict(timing).items()},
         kv_bytes=kv_bytes,
         ratio=0.0 if floor is None else round(floor / timing.p50, 4),
-        error=float(f"{error:.2e}"),
+        error=None if error is None else float(f"{error:.2e}"),
         note=note,
         version=version,
         **asdict(where),

@@ -76,7 +76,7 @@ class BenchReport:
                 self.where,
                 kv_bytes=self.setup.kv_bytes,
                 floor=floor,
-                error=errors.get(name, 0.0),
+                error=errors.get(name),
             )
             for name, timing in timed.items()
         ]
