@@ -11,7 +11,7 @@ from benchmarks.tried_section import shown
 if TYPE_CHECKING:
     from pathlib import Path
 
-# Floor over time, set before the kernels were written: to reach, and to aim for.
+# Floor over time: to reach, and to aim for.
 GOALS = {
     "64x4096": (0.95, 0.97),
     "256x1024": (0.93, 0.96),
@@ -36,24 +36,23 @@ def again(results: Path) -> str:
     lines = []
     for case in (*CASES, *BLOCK_SIZES):
         goals = [f"{goal:g}" for goal in GOALS[case.name]] if case.name in GOALS else ["–", "–"]
-        ratios = [float(run[case.name, "pagefault"]["ratio"]) for run in (first, second)]
-        marks = ["**" if case.name in GOALS and ratio >= GOALS[case.name][0] else "" for ratio in ratios]
-        figures = [f"{mark}{ratio:.3f}{mark}" for ratio, mark in zip(ratios, marks, strict=True)]
+        figures = []
+        for run in (first, second):
+            row = run.get((case.name, "pagefault"))
+            ratio = float(row["ratio"]) if row else 0.0
+            mark = "**" if case.name in GOALS and ratio >= GOALS[case.name][0] else ""
+            figures.append(f"{mark}{ratio:.3f}{mark}" if row else "–")
         rivals = [
             f"{float(second[case.name, name]['ratio']):.3f}" if (case.name, name) in second else "–"
             for name in ("pagefault contiguous", "sdpa cudnn")
         ]
         lines.append([shown(case.name), *goals, *figures, *rivals])
-    notes = [
-        f"{shown(name)}: {row['note']}."
-        for (name, implementation), row in second.items()
-        if implementation == "pagefault" and row["note"]
-    ]
     return (
         "### Goals, and a second run\n\n"
         f"Floor over time of PageFault in the run above and in one of commit {commit}, on a machine of the same kind "
         "and without FlashInfer; bold: the goal is reached. In the large cases runs differ by some thousandths, which "
-        "is what is missing.\n\n"
+        "is what is missing. Block 1 was timed above with four tiles in flight; with five, the launcher's choice "
+        "since, in the fourth search below alone.\n\n"
         + table(
             [
                 "case", "to reach", "to aim for", "above", "second run", "its ours, contiguous",
@@ -61,5 +60,4 @@ def again(results: Path) -> str:
             ],
             lines,
         )
-        + "".join(f"\n{note}\n" for note in notes)
     )  # fmt: skip

@@ -106,8 +106,9 @@ def _caveats(rows: list[Row]) -> str:
     flashinfer = next(row["version"] for row in rows if row["implementation"] == "flashinfer")
     return (
         "## Attention: measured\n\n"
-        "**Caveats.** One machine, one run a table; what is compared was measured in the same process on the same "
-        "tensors, interleaved, in replayed CUDA graphs that rotate through more memory than the L2 cache holds. "
+        "**Caveats.** Machines of one kind. A table may hold rows of several runs and commits, a line of it does not: "
+        "what is compared in a line was measured in the same process on the same tensors, interleaved, in replayed "
+        "CUDA graphs that rotate through more memory than the L2 cache holds. "
         "Everything was checked against the float64 oracle before it was timed. Frames are shuffled unless it says "
         "otherwise. Our time has the schedule in it; FlashInfer's host plan is made before and not timed. SDPA "
         "reads contiguous memory, FlexAttention pages of 128 tokens in pools of its own. A decode step here is one "
@@ -198,7 +199,9 @@ def _rivals(found: Found) -> str:
         "Floor over time: 1.00 would be reading K and V through the page table and doing nothing else. In brackets "
         "µs.\n\n"
         + _table_of([case.name for case in CASES], found)
-        + "\n`python -m benchmarks.attention --csv benchmarks/results/h200.csv`. A dash: it does not take the case.\n"
+        + "\n`python -m benchmarks.attention --csv benchmarks/results/h200.csv`. A dash: not "
+        "measured. SDPA and FlexAttention as they are called here need sequences of one length and 16-bit K and V; "
+        "FlashInfer was not adapted to the heads-first fp8 pool yet when the rows were made.\n"
     )
 
 

@@ -1,8 +1,8 @@
 """Times paged prefill beside PyTorch's SDPA on contiguous memory: ``python -m benchmarks.prefill --csv FILE``.
 
-Each is checked against the float64 formula on some rows of every sequence before it is timed. Rates count the operations that a
-causal mask leaves: 4 · head_dim for each query, query head and key that it sees. ``--tune`` times our kernel's
-configurations instead and prints them.
+Each is checked against the float64 formula on some rows of every sequence before it is timed. Rates count the
+operations that a causal mask leaves: 4 · head_dim for each query, query head and key that it sees. ``--tune`` times
+our kernel's configurations instead and prints them.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def error(case: Prefill, out: torch.Tensor, q: torch.Tensor, one: Inputs) -> flo
         pages = view.block_table[row, : -(-case.tokens // view.block_size)].long()
         k, v = (part[pages].flatten(0, 1)[: case.tokens].double() for part in (view.k, view.v))
         chosen = row * case.chunk + rows
-        queries = q[chosen].double().unflatten(1, (case.kv_heads, group))
+        queries = q[chosen].double().view(-1, case.kv_heads, group, case.head_dim)
         logits = torch.einsum("nhgd,thd->hgnt", queries, k) / math.sqrt(case.head_dim)
         right = torch.einsum("hgnt,thd->nhgd", logits.masked_fill(future, -math.inf).softmax(-1), v).flatten(
             1, 2
@@ -159,11 +159,8 @@ def measure(case: Prefill, rounds: int, tune: bool) -> list[Row]:
     errors = {}
     for name, calls in contestants(case, inputs, q, tune).items():
         try:
-            found = float(
-                torch.tensor(
-                    [error(case, call(), *given) for call, *given in zip(calls, q, inputs, strict=True)]
-                ).max()
-            )
+            sets = zip(calls, q, inputs, strict=True)
+            found = float(torch.tensor([error(case, call(), one_q, one) for call, one_q, one in sets]).max())
         except Exception as problem:  # a backend says in its own way that it does not take the case
             print(f"{case.name}: without {name}: {str(problem).splitlines()[0][:100]}")
             continue

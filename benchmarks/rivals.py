@@ -111,8 +111,8 @@ def flashinfer(case: Case, inputs: list[Inputs], copies: list[ContiguousKV]) -> 
         )
         scratch = torch.empty(256 * 2**20, dtype=torch.uint8, device="cuda")
         wrapper: Any = library.BatchDecodeWithPagedKVCacheWrapper(
-            scratch, "HND" if heads_first else "NHD", use_cuda_graph=True, use_tensor_cores=True, paged_kv_indptr_buffer=indptr,
-            paged_kv_indices_buffer=indices, paged_kv_last_page_len_buffer=last,
+            scratch, "HND" if heads_first else "NHD", use_cuda_graph=True, use_tensor_cores=True,
+            paged_kv_indptr_buffer=indptr, paged_kv_indices_buffer=indices, paged_kv_last_page_len_buffer=last,
         )  # fmt: skip
         wrapper.plan(
             indptr, indices, last, case.heads, case.kv_heads, case.head_dim, case.block_size,

@@ -1,7 +1,7 @@
 """One choice of kernel and configuration by shape, from a small table with reasons; no search at run time.
 
-The figures behind the table are in docs/guides/kernels.md. What counts is the most K and V that the call can
-have to read, since lengths are known on the device alone: the table's width bounds them.
+The searches behind the table are in docs/results.md ("What was tried"). What counts is the most K and V that the
+call can have to read, since lengths are known on the device alone: the table's width bounds them.
 """
 
 from __future__ import annotations
