@@ -173,6 +173,8 @@ def main() -> None:
     parser.add_argument("--csv", type=Path)
     parser.add_argument("--plot", type=Path, help="needs matplotlib")
     arguments = parser.parse_args()
+    if not arguments.folder.is_dir():
+        parser.error(f"{arguments.folder}: no such folder; expected one with a recorded run")
     recording = read_recording(arguments.folder)
     result, summary = replay(recording)
     rows = compare(recording, result, summary)

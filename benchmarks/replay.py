@@ -117,6 +117,10 @@ def main() -> None:
     parser.add_argument("traces", type=Path)
     parser.add_argument("--csv", type=Path)
     options = parser.parse_args()
+    if missing := [name for name in TRACES if not (options.traces / name).is_file()]:
+        parser.error(
+            f"{options.traces}: no file {missing[0]}; expected a folder with the traces {', '.join(TRACES)}"
+        )
     rows = [*map(decode_step, BATCHES), *(replay(options.traces / name) for name in TRACES)]
     described = ["git", "describe", "--always", "--dirty"]
     commit = (

@@ -88,6 +88,8 @@ def main() -> None:
     parser.add_argument("--csv", type=Path)
     parser.add_argument("--plot", type=Path, help="needs matplotlib")
     options = parser.parse_args()
+    if not options.trace.is_file():
+        parser.error(f"{options.trace}: no such file; expected a timeline of pagefault bench --profile")
     rows = rows_of(json.loads(options.trace.read_text(encoding="utf-8")))
     if not rows:
         parser.error(

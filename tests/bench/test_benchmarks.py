@@ -1,4 +1,4 @@
-"""The benchmarks that need a GPU say so in a line, and name what they do not know."""
+"""The benchmarks that need a GPU say so in a line, and name what they do not know or find."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ WRONG = [
     ("tune_decode", ["--cases", "nope"], "no case 'nope'"),
     ("counters", ["--case", "nope"], "no case 'nope'"),
     ("counters", ["--read", "nowhere.txt", "--csv", "rows.csv"], "--read nowhere.txt"),
+    ("timeline", ["nowhere.json"], "nowhere.json: no such file"),
+    ("real_server", ["nowhere"], "nowhere: no such folder"),
+    ("replay", ["nowhere"], "nowhere: no file"),
 ]
 WITHOUT_GPU: list[tuple[str, list[str], str]] = [
     (name, [], "needs a CUDA GPU") for name in ("attention", "tune_decode", "counters", "prefill")

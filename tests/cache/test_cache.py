@@ -194,6 +194,8 @@ def test_what_cannot_be_is_refused_and_changes_nothing() -> None:
         PagedKVCache(SHAPE, 4, 16, torch.float32, "cpu", k_scale=torch.ones(3, 1))
     with pytest.raises(InputError, match=r"k_scale: expected fp32 \[3, 1\] or \[3, 2\]"):
         PagedKVCache(SHAPE, 4, 16, torch.float8_e4m3fn, "cpu", k_scale=torch.ones(2, 1))
+    with pytest.raises(InputError, match=r"v_scale: expected a tensor, fp32 \[3, 1\] or \[3, 2\], given 0.5"):
+        PagedKVCache(SHAPE, 4, 16, torch.float8_e4m3fn, "cpu", v_scale=0.5)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="dtype: expected one of float32"):
         PagedKVCache(SHAPE, 4, 16, torch.int32, "cpu")
     with pytest.raises(InputError, match="kv_heads: expected at least 1"):
@@ -222,3 +224,19 @@ def test_one_allocation_with_frames_outermost() -> None:
     assert cache.pool.stride(0) * 2 == 16 * SHAPE.bytes_per_token(torch.bfloat16)
     k = cache.batch([cache.open()]).layer(1).k
     assert k.untyped_storage().data_ptr() == cache.pool.untyped_storage().data_ptr()
+
+
+def test_a_scale_a_head_goes_with_one_a_tensor() -> None:
+    scales = torch.tensor([[1.0, 2.0]] * 3)
+    k, v = torch.randn(2, 3, 5, 2, SHAPE.head_dim)
+    stored = []
+    for v_scale in (None, torch.ones(3, 2)):
+        cache = PagedKVCache(SHAPE, 4, 16, torch.float8_e4m3fn, "cpu", k_scale=scales, v_scale=v_scale)
+        row = cache.open()
+        cache.append([row], k, v, tokens=5)
+        stored.append(cache.pool.view(torch.uint8).clone())
+        view = cache.batch([row]).layer(1)
+        assert view.k_scale is not None
+        assert view.v_scale is not None
+        assert view.k_scale.shape == view.v_scale.shape
+    assert torch.equal(*stored)

@@ -121,7 +121,9 @@ def spilled(compiled: Any, folder: Path) -> int:
     assembler = Path(triton.backends.nvidia.__file__).parent / "bin" / "ptxas"
     command = [str(assembler), "-v", "--gpu-name=sm_90a", str(path), "-o", str(folder / "kernel.cubin")]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stderr
-    return sum(map(int, re.findall(r"(\d+) bytes spill", said)))
+    found = re.findall(r"(\d+) bytes spill", said)
+    assert found, f"the assembler said nothing of spills: {said}"
+    return sum(map(int, found))
 
 
 def compile_all(launches: list[tuple[Any, dict[str, Any]]], folder: Path) -> int:

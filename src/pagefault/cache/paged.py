@@ -47,7 +47,7 @@ class PagedKVCache:
         prefix_caching: As in `Pager`.
         k_scale: fp8 only: fp32 ``[layers, 1]`` or ``[layers, kv_heads]``, what stored keys are multiplied by; ones
             if not given.
-        v_scale: The same for the values.
+        v_scale: The same for the values. Where one of the two is a head's, so becomes the other.
 
     Raises:
         InputError: A size, dtype or scale that cannot be.
@@ -91,6 +91,12 @@ class PagedKVCache:
             num_blocks, shape.layers, 2, *inner, shape.head_dim, dtype=dtype, device=device
         )
         self._scales = [self._checked_scale(*each) for each in (("k_scale", k_scale), ("v_scale", v_scale))]
+        widths = [scale.shape[1] for scale in self._scales if scale is not None]
+        if len(set(widths)) > 1:  # kernels want both a tensor's or both a head's
+            self._scales = [
+                None if scale is None else scale.expand(-1, max(widths)).contiguous()
+                for scale in self._scales
+            ]
         self.block_table = torch.full(
             self.pager.block_table.shape, NO_FRAME, dtype=torch.int32, device=device
         )
@@ -274,6 +280,10 @@ class PagedKVCache:
         if scale is None:
             return torch.ones(layers, 1, device=self.pool.device)
         allowed: Sequence[tuple[int, int]] = ((layers, 1), (layers, heads))
+        if not isinstance(scale, torch.Tensor):
+            raise InputError(
+                f"{name}: expected a tensor, fp32 [{layers}, 1] or [{layers}, {heads}], given {scale!r}"
+            )
         if tuple(scale.shape) not in allowed or scale.dtype != torch.float32:
             raise InputError(
                 f"{name}: expected fp32 [{layers}, 1] or [{layers}, {heads}], "
