@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("torch", reason="PyTorch is not installed")
 
 from kernels.decode_cases import DTYPES, random_case
-from pagefault.attention import Choice, choose_decode
+from pagefault.attention import Choice, choose_decode, choose_prefill
 from pagefault.attention.choose import most_partial_rows
 
 LARGE: dict[str, Any] = {
@@ -57,3 +57,19 @@ def test_a_fixed_split_does_not_depend_on_the_batch() -> None:
     few, many = choose(batch=1, split_tokens=512), choose(batch=100, split_tokens=512)
     for name in ("kernel", "heads", "tile", "unit", "split", "extra"):
         assert getattr(few, name) == getattr(many, name)
+
+
+@pytest.mark.parametrize("group", [1, 3, 4, 7, 16, 64, 71])
+@pytest.mark.parametrize("head_dim", [16, 64, 80, 128, 256, 512])
+@pytest.mark.parametrize(("q_bytes", "kv_bytes"), [(4, 4), (2, 2), (2, 1)])
+def test_a_prefill_choice_suits_its_kernel(group: int, head_dim: int, q_bytes: int, kv_bytes: int) -> None:
+    for hopper in (False, True):
+        choice = choose_prefill(
+            group=group, head_dim=head_dim, q_bytes=q_bytes, kv_bytes=kv_bytes, hopper=hopper
+        )
+        rows = choice.tile_q * (1 << (group - 1).bit_length())
+        takes = hopper and kv_bytes == 2 and head_dim in (64, 128) and group <= 64
+        assert choice.kernel == ("hopper" if takes else "portable")
+        assert rows == 128 if takes else rows >= 16, "a matrix unit's smallest side, or two warp groups"
+        assert choice.tile % 16 == 0
+        assert choice.reason
