@@ -9,6 +9,9 @@ Rows say case, implementation, quantiles, bytes, ratio to floor, GPU, driver, ve
 
 from __future__ import annotations
 
+import benchmarks.with_torch  # noqa: F401
+
+# isort: split
 import argparse
 import gc
 import math

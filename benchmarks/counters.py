@@ -9,6 +9,9 @@ The first runs the floor, a decode step and SDPA once each, on cold caches. A ro
 
 from __future__ import annotations
 
+import benchmarks.with_torch  # noqa: F401
+
+# isort: split
 import argparse
 import csv
 import io

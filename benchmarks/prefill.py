@@ -7,6 +7,9 @@ our kernel's configurations instead and prints them.
 
 from __future__ import annotations
 
+import benchmarks.with_torch  # noqa: F401
+
+# isort: split
 import argparse
 import math
 from dataclasses import dataclass

@@ -7,6 +7,9 @@ of this can run at once before the timing run.
 
 from __future__ import annotations
 
+import benchmarks.with_torch  # noqa: F401
+
+# isort: split
 import argparse
 import csv
 import itertools

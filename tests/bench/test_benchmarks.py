@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -34,3 +36,13 @@ def test_one_line_and_exit_code_2(
         importlib.import_module(f"benchmarks.{name}").main()
     assert ended.value.code == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["attention", "prefill", "tune_decode", "counters"])
+def test_without_pytorch_there_is_a_line_too(name: str) -> None:
+    hidden = "import sys; from importlib import util; found = util.find_spec; "
+    hidden += "util.find_spec = lambda name, *more: None if name == 'torch' else found(name, *more); "
+    command = [sys.executable, "-c", f"{hidden}import benchmarks.{name}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2])
+    assert done.returncode == 2
+    assert done.stderr == "this benchmark needs PyTorch: pip install '.[gpu]' in the checkout\n"
