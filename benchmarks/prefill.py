@@ -26,7 +26,7 @@ from pagefault.attention import PrefillChoice, paged_prefill
 from pagefault.bench import Row, environment, make_row, rows_as_csv, time_calls
 
 TOLERANCE = 1e-2
-CHECKED = 16  # rows spread over a chunk
+CHECKED = 64  # rows spread over a chunk
 
 
 @dataclass(frozen=True)

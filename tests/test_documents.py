@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from pathlib import Path
 from typing import Any
@@ -98,3 +99,13 @@ def test_results_follow_from_their_rows() -> None:
     from scripts import results
 
     assert results.main(["--check"]) == 0
+
+
+@pytest.mark.parametrize("name", ["h200.csv", "h200-again.csv"])
+def test_the_rows_of_a_case_are_of_one_run(name: str) -> None:
+    rows = csv.DictReader((ROOT / "benchmarks/results" / name).read_text(encoding="utf-8").splitlines())
+    runs: dict[str, set[tuple[str, str]]] = {}
+    for row in rows:
+        runs.setdefault(row["case"], set()).add((row["commit"], row["command"]))
+    assert runs
+    assert all(len(run) == 1 for run in runs.values()), runs
