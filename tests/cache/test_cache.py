@@ -182,7 +182,7 @@ def test_what_cannot_be_is_refused_and_changes_nothing() -> None:
         cache.append(cache.open(), k[:, :40], v[:, :40], 40)
     with pytest.raises(BadHandle):
         cache.read(0, 7)
-    with pytest.raises(InputError, match="layer: expected 0 to 2, given 3"):
+    with pytest.raises(InputError, match="layer: expected one of 3, counted from 0, given 3"):
         cache.batch([row]).layer(3)
     with pytest.raises(InputError, match="at most 1"):
         cache.batch([row, 1], size=1)
@@ -198,8 +198,24 @@ def test_what_cannot_be_is_refused_and_changes_nothing() -> None:
         PagedKVCache(SHAPE, 4, 16, torch.float8_e4m3fn, "cpu", v_scale=0.5)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="dtype: expected one of float32"):
         PagedKVCache(SHAPE, 4, 16, torch.int32, "cpu")
-    with pytest.raises(InputError, match="kv_heads: expected at least 1"):
+    with pytest.raises(InputError, match=r"dtype: .* \(a torch.dtype\), given 'float32'"):
+        PagedKVCache(SHAPE, 4, 16, "float32", "cpu")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="kv_heads must be at least 1"):
         KVShape(1, 0, 64)
+    with pytest.raises(InputError, match="layers must be an integer"):
+        KVShape(1.5, 2, 64)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="head_dim: expected an even one for fp8, given 63"):
+        PagedKVCache(KVShape(1, 2, 63), 4, 16, torch.float8_e4m3fn, "cpu")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="about machines without a GPU")
+def test_the_default_device_says_that_there_is_none() -> None:
+    with pytest.raises(InputError, match="finds no CUDA GPU; everything runs on device='cpu'"):
+        PagedKVCache(SHAPE, 4)
+    with pytest.raises(InputError, match="finds no CUDA GPU"):
+        ContiguousKVCache(SHAPE, 2, 8)
+    with pytest.raises(InputError, match="device of PyTorch such as 'cuda' or 'cpu', given 'gpu'"):
+        PagedKVCache(SHAPE, 4, device="gpu")
 
 
 def test_the_baseline_reserves_and_refuses() -> None:

@@ -109,6 +109,8 @@ def test_a_profile_is_a_timeline(tmp_path: Path) -> None:
         (("--csv", "/nowhere/rows.csv"), "cannot write"),
         (("--seqs", "0"), "seqs is 0"),
         (("--mean-len", "0"), "mean_len is 0"),
+        (("--mean-len", "100", "--max-len", "10"), "max_len is 10, but the longest sequence has 100 tokens"),
+        (("--max-len", "100"), "max_len is 100, but the longest sequence has"),
         (("--device", "cuda:9"), "expected cuda or cpu"),
     ],
 )
@@ -169,5 +171,5 @@ def test_without_pytorch_it_says_what_to_install() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert done.stdout == ""
-    assert "needs PyTorch: pip install 'pagefault[gpu]'" in done.stderr
+    assert "needs PyTorch; in PageFault's folder: pip install '.[gpu]'" in done.stderr
     assert "Traceback" not in done.stderr

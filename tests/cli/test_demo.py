@@ -56,7 +56,7 @@ def test_without_what_draws_it_says_how_to_get_it(
 ) -> None:
     monkeypatch.setattr(demo, "find_spec", lambda _: None)
     demo._page(tmp_path, "pictures")
-    assert "pip install 'pagefault[report]'" in capsys.readouterr().out
+    assert "pip install '.[report]'" in capsys.readouterr().out
 
 
 def test_attention_is_the_bench_where_there_is_pytorch(

@@ -120,7 +120,7 @@ def test_without_vl_convert_it_says_what_to_install(
     monkeypatch.setitem(sys.modules, "vl_convert", None)
     result = invoke(calc, "-o", str(tmp_path / "out"))
     assert isinstance(result.exception, MissingExtra)
-    assert "pip install 'pagefault[report]'" in str(result.exception)
+    assert "pip install '.[report]'" in str(result.exception)
     assert not (tmp_path / "out").exists()
 
 

@@ -13,7 +13,7 @@ try:
 except ImportError as error:
     from pagefault.errors import MissingExtra
 
-    raise MissingExtra("attention needs PyTorch: pip install 'pagefault[gpu]'") from error
+    raise MissingExtra("attention needs PyTorch; in PageFault's folder: pip install '.[gpu]'") from error
 
 from pagefault.attention.choose import Choice as Choice
 from pagefault.attention.choose import PrefillChoice as PrefillChoice

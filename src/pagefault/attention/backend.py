@@ -30,7 +30,9 @@ def has_triton() -> bool:
 def kernel_module(name: str) -> ModuleType:
     """A module of `pagefault.kernels`, imported when first used: Triton has no wheels for macOS."""
     if not has_triton():
-        raise MissingExtra("the Triton kernels need Triton (Linux only): pip install 'pagefault[gpu]'")
+        raise MissingExtra(
+            "the Triton kernels need Triton (Linux only); in PageFault's folder: pip install '.[gpu]'"
+        )
     return import_module(f"pagefault.kernels.{name}")
 
 

@@ -65,7 +65,8 @@ def paged_prefill(
         softcap: See `paged_decode`.
         alibi_slopes: See `paged_decode`.
         sinks: See `paged_decode`.
-        out: Where the result goes, shaped like `q`; allocated if not given. Rows of no sequence are left alone.
+        out: Where the result goes, shaped like `q`; allocated if not given. Rows of no sequence are left alone:
+            in an `out` not given, they hold anything.
         lse: fp32 ``[tokens, heads]``: where the natural log-sum-exp of the logits goes, if wanted.
         choice: A configuration instead of the launcher's own choice, for measurements.
         backend: As in `paged_decode`.

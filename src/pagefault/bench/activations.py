@@ -73,7 +73,9 @@ def _read(path: str) -> tuple[dict[str, np.ndarray[Any, np.dtype[np.float32]]], 
     try:
         from safetensors import SafetensorError, safe_open
     except ImportError as error:
-        raise MissingExtra(f"reading {path} needs safetensors: pip install 'pagefault[gpu]'") from error
+        raise MissingExtra(
+            f"reading {path} needs safetensors; in PageFault's folder: pip install '.[gpu]'"
+        ) from error
     if not Path(path).is_file():
         raise InputError(f"no file at {path}; write one with scripts/export_kv.py")
     try:

@@ -93,7 +93,7 @@ class Problem:
         self.setup, self.tokens = setup, tokens
         seqs, copies = setup.seqs, len(tokens)
         # All layouts have room for as many tokens, as that is what the launcher chooses a kernel by.
-        room = max(setup.max_len, *(int(each.lengths.max()) for each in tokens))
+        room = setup.reserved_tokens
         shape = KVShape(1, setup.kv_heads, setup.head_dim)
         pages = sum(int((-(-each.lengths // setup.block_size)).sum()) for each in tokens)
         try:

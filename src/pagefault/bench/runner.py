@@ -130,7 +130,7 @@ def run(problem: Problem, progress: Progress = lambda _: None, command: str = ""
             tokens,
             setup.block_size,
             pool_blocks=None,
-            max_len=max(setup.max_len, int(tokens.max())),
+            max_len=setup.reserved_tokens,
             layout=plain_layout(setup.bytes_per_token),
         ),
         checks=checks,

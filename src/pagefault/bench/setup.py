@@ -31,6 +31,7 @@ TOLERANCE = {"fp32": 1e-3, "fp16": 4e-3, "bf16": 3e-2, "fp8": 3e-2}
 ROTATE_BYTES = 400 * 10**6
 """Bytes of inputs to rotate through, so that none stay in the L2 cache (60 MB on an H200)."""
 ROUNDS = {"cuda": 50, "cpu": 10}
+MAX_LEN = 2048
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +42,8 @@ class BenchSetup:
         seqs: Sequences of the batch.
         seed: Of their lengths and of the values.
         mean_len: Tokens of every sequence, in place of the seeded mix.
-        max_len: MAX_SEQ_LEN, what the contiguous cache reserves for each; the longest if that is more.
+        max_len: MAX_SEQ_LEN, what the contiguous cache reserves for each; if not given, 2,048, or the longest where
+            that is more.
         heads: Query heads.
         kv_heads: KV heads.
         head_dim: Values a head.
@@ -60,7 +62,7 @@ class BenchSetup:
     seqs: int = 32
     seed: int = 42
     mean_len: int | None = None
-    max_len: int = 2048
+    max_len: int | None = None
     heads: int = 1
     kv_heads: int = 1
     head_dim: int = 64
@@ -98,6 +100,9 @@ class BenchSetup:
             raise InputError("device is cuda, but PyTorch finds no CUDA GPU here; give --device cpu")
         if self.device not in ROUNDS:
             raise InputError(f"device is {self.device!r}; expected cuda or cpu")
+        longest = int(self.lengths.max())
+        if self.max_len is not None and self.max_len < longest:
+            raise InputError(f"max_len is {self.max_len}, but the longest sequence has {longest} tokens")
 
     @property
     def lengths(self) -> NDArray[np.int64]:
@@ -105,6 +110,11 @@ class BenchSetup:
         if self.mean_len is not None:
             return np.full(self.seqs, self.mean_len, np.int64)
         return seeded_lengths(self.seqs, self.seed)
+
+    @property
+    def reserved_tokens(self) -> int:
+        """Tokens that the contiguous cache reserves for each sequence."""
+        return max(MAX_LEN, int(self.lengths.max())) if self.max_len is None else self.max_len
 
     @property
     def kv_dtype(self) -> torch.dtype:

@@ -8,8 +8,10 @@ import numpy as np
 import torch
 
 from pagefault.attention import ContiguousKV, PagedKV, append, validate
+from pagefault.attention import backend as backends
 from pagefault.cache.shape import check_dtype
 from pagefault.errors import InputError, NeverFits
+from pagefault.paging.arrays import as_count
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -29,7 +31,7 @@ class ContiguousKVCache:
         device: Where it lives.
 
     Raises:
-        InputError: A size or dtype that cannot be.
+        InputError: A size, dtype or device that cannot be.
 
     Attributes:
         shape: As given.
@@ -45,10 +47,10 @@ class ContiguousKVCache:
         dtype: torch.dtype = torch.bfloat16,
         device: torch.device | str = "cuda",
     ) -> None:
-        check_dtype(dtype)
-        for name, size in (("max_seqs", max_seqs), ("max_seq_len", max_seq_len)):
-            if size < 1:
-                raise InputError(f"{name}: expected at least 1, given {size}")
+        check_dtype(shape, dtype)
+        device = backends.usable(device)
+        as_count(max_seqs, "max_seqs", 1)
+        as_count(max_seq_len, "max_seq_len", 1)
         self.shape = shape
         self.memory = torch.zeros(
             shape.layers, 2, max_seqs, max_seq_len, shape.kv_heads, shape.head_dim, dtype=dtype, device=device
@@ -111,7 +113,7 @@ class ContiguousKVCache:
 
     def _layer(self, layer: int) -> tuple[Tensor, Tensor]:
         if not 0 <= layer < self.shape.layers:
-            raise InputError(f"layer: expected 0 to {self.shape.layers - 1}, given {layer}")
+            raise InputError(f"layer: expected one of {self.shape.layers}, counted from 0, given {layer}")
         k, v = self.memory[layer].unbind(0)
         return k, v
 

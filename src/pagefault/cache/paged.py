@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from pagefault.attention import PagedKV, append, copy_frames, validate
+from pagefault.attention import backend as backends
 from pagefault.cache.batch import SequenceBatch
 from pagefault.cache.host import HostFrames
 from pagefault.cache.shape import check_dtype
@@ -50,7 +51,7 @@ class PagedKVCache:
         v_scale: The same for the values. Where one of the two is a head's, so becomes the other.
 
     Raises:
-        InputError: A size, dtype or scale that cannot be.
+        InputError: A size, dtype, device or scale that cannot be.
 
     Attributes:
         shape: As given.
@@ -75,7 +76,8 @@ class PagedKVCache:
         k_scale: Tensor | None = None,
         v_scale: Tensor | None = None,
     ) -> None:
-        check_dtype(dtype)
+        check_dtype(shape, dtype)
+        device = backends.usable(device)
         self.shape = shape
         self.pager = Pager(
             num_blocks,
@@ -241,7 +243,7 @@ class PagedKVCache:
             InputError: There is no such layer.
         """
         if not 0 <= layer < self.shape.layers:
-            raise InputError(f"layer: expected 0 to {self.shape.layers - 1}, given {layer}")
+            raise InputError(f"layer: expected one of {self.shape.layers}, counted from 0, given {layer}")
         k, v = self.pool[:, layer].unbind(1)
         if self._heads_first:
             k, v = k.transpose(1, 2), v.transpose(1, 2)

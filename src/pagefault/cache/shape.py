@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import torch
+
 from pagefault.attention import validate
 from pagefault.errors import InputError
+from pagefault.paging.arrays import as_count
 
 if TYPE_CHECKING:
-    import torch
     from torch import Tensor
 
 DTYPES = (*validate.QUERY_DTYPES, validate.FP8)
@@ -20,7 +22,7 @@ class KVShape:
     """K and V of a token.
 
     Raises:
-        InputError: A size is not at least 1.
+        InputError: A size is not an integer of at least 1.
 
     Attributes:
         layers: Layers with a cache of their own.
@@ -34,8 +36,7 @@ class KVShape:
 
     def __post_init__(self) -> None:
         for name in ("layers", "kv_heads", "head_dim"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name}: expected at least 1, given {getattr(self, name)}")
+            as_count(getattr(self, name), name, 1)
 
     def bytes_per_token(self, dtype: torch.dtype) -> int:
         """K and V of a token in all layers."""
@@ -59,16 +60,20 @@ class KVShape:
         validate.check_tensor("v", v, expected, (k.dtype,), stored.device)
         for name, part in (("k", k), ("v", v)):
             validate.check_last_contiguous(name, part)
+            validate.check_reach(name, part, (2,))
         if k.stride() != v.stride():
             raise InputError(f"v: expected strides {k.stride()} like k, given {v.stride()}")
 
 
-def check_dtype(dtype: torch.dtype) -> None:
-    """That a cache can have this dtype.
+def check_dtype(shape: KVShape, dtype: torch.dtype) -> None:
+    """That a cache of this shape can have this dtype.
 
     Raises:
         InputError: It cannot.
     """
     if dtype not in DTYPES:
         names = ", ".join(str(known).removeprefix("torch.") for known in DTYPES)
-        raise InputError(f"dtype: expected one of {names}, given {str(dtype).removeprefix('torch.')}")
+        given = str(dtype).removeprefix("torch.") if isinstance(dtype, torch.dtype) else repr(dtype)
+        raise InputError(f"dtype: expected one of {names} (a torch.dtype), given {given}")
+    if dtype == validate.FP8 and shape.head_dim % 2:
+        raise InputError(f"head_dim: expected an even one for fp8, given {shape.head_dim}")

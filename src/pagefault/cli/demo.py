@@ -57,7 +57,7 @@ def _attention(results: Path) -> None:
         console().rule("Attention: through page tables, the same to the last bit", style="bold", align="left")
         say()
         demo_oracle.show()
-        say("With PyTorch (pip install 'pagefault[gpu]') `pagefault bench` does this with the kernels.")
+        say("With PyTorch (pip install '.[gpu]') `pagefault bench` does this with the kernels.")
         say()
         return
     from pagefault.cli import bench
@@ -101,9 +101,7 @@ def _real_trace(path: str, results: Path) -> None:
 
 def _page(results: Path, out: str) -> None:
     if find_spec("vl_convert") is None:
-        say(
-            "With vl-convert (pip install 'pagefault[report]') `pagefault report` draws all this as one page."
-        )
+        say("With vl-convert (pip install '.[report]') `pagefault report` draws all this as one page.")
         return
     from pagefault.cli import report
 

@@ -23,7 +23,7 @@ def vl_convert() -> ModuleType:
         import vl_convert
     except ImportError:
         raise MissingExtra(
-            "the report draws with vl-convert, which is not installed: pip install 'pagefault[report]'"
+            "the report draws with vl-convert, which is not installed: in PageFault's folder: pip install '.[report]'"
         ) from None
     return vl_convert
 
