@@ -4,7 +4,8 @@ r"""What limits paged decode, by the GPU's own counters: run under Nsight Comput
         python -m benchmarks.counters --case 64x4096 > counters.txt
     python -m benchmarks.counters --case 64x4096 --read counters.txt --csv benchmarks/results/h200-counters.csv
 
-The first runs the floor, a decode step and SDPA once each, on cold caches. A row is a kernel.
+The first runs the floor, a decode step and SDPA once each, on cold caches, and prints where it ran.
+A row is a kernel.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import benchmarks.with_torch  # noqa: F401
 import argparse
 import csv
 import io
+import json
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -37,6 +39,8 @@ METRICS = {
     "smsp__inst_executed.sum": "instructions",
     "launch__registers_per_thread": "registers",
 }
+WHERE = "measured on: "
+"""Begins the line that says where the program ran, in JSON."""
 KERNELS = {"read_floor": "floor", "decode_heads": "pagefault", "decode_head": "pagefault"}
 
 
@@ -48,7 +52,9 @@ def run(case: Case) -> None:
     from benchmarks.attention import floors, ours
     from benchmarks.cases import make_inputs
     from benchmarks.rivals import contiguous_copies, ours_contiguous, sdpa
+    from pagefault.bench import environment
 
+    print(WHERE + json.dumps(asdict(environment(torch.device("cuda"), command_of("counters")))), flush=True)
     inputs = make_inputs(case)
     rivals: list[Rival] = [*floors(inputs).values(), ours(case, inputs)]
     if case.even and case.dtype != "fp8":
@@ -67,14 +73,22 @@ def run(case: Case) -> None:
     torch.cuda.profiler.stop()  # type: ignore[no-untyped-call]
 
 
-def rows(name: str, text: str, where: dict[str, str]) -> list[dict[str, str]]:
+def rows(name: str, text: str) -> list[dict[str, str]]:
     """A row a kernel; the fastest of the floor's sizes is the floor.
 
     Args:
         name: The case.
-        text: What Nsight Compute printed with ``--csv``.
-        where: Columns that every row gets.
+        text: What Nsight Compute printed with ``--csv``, and the program's line of where it ran.
+
+    Raises:
+        ValueError: That line is missing, or there is no kernel.
     """
+    found_where = [line.removeprefix(WHERE) for line in text.splitlines() if line.startswith(WHERE)]
+    if not found_where:
+        raise ValueError(
+            f"no line that begins with {WHERE!r}, which this program prints under Nsight Compute"
+        )
+    where: dict[str, str] = json.loads(found_where[0])
     lines = [line for line in text.splitlines() if line.startswith('"')]
     launches: dict[str, dict[str, str]] = {}
     for line in csv.DictReader(io.StringIO("\n".join(lines))):
@@ -90,6 +104,8 @@ def rows(name: str, text: str, where: dict[str, str]) -> list[dict[str, str]]:
             found[-1] = min(found[-1], row, key=lambda one: float(one["time_ns"]))
         else:
             found.append(row)
+    if not found:
+        raise ValueError("no counters of a kernel in it")
     return [row | where for row in found]
 
 
@@ -121,17 +137,15 @@ def main() -> None:
             f"--read {options.read}: expected a file that Nsight Compute wrote, and --csv FILE for its rows"
         )
     else:
-        import torch
-
-        from pagefault.bench import environment
-
-        where = asdict(environment(torch.device("cuda"), command_of("counters")))
-        made = rows(options.case, options.read.read_text(encoding="utf-8"), where)
+        try:
+            made = rows(options.case, options.read.read_text(encoding="utf-8"))
+        except ValueError as error:
+            parser.error(f"--read {options.read}: {error}")
         kept = list(csv.DictReader(options.csv.open())) if options.csv.exists() else []
         kept = [row for row in kept if row["case"] != options.case]
         temporary = options.csv.with_suffix(".tmp")
         with temporary.open("w", encoding="utf-8", newline="") as stream:
-            columns = ["case", "implementation", "kernel", *METRICS.values(), *where]
+            columns = dict.fromkeys(["case", "implementation", "kernel", *METRICS.values(), *made[0]])
             writer = csv.DictWriter(stream, columns, lineterminator="\n", restval="")
             writer.writeheader()
             writer.writerows([*kept, *made])

@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("torch", reason="PyTorch is not installed")
 
-from benchmarks.counters import METRICS, rows
+from benchmarks.counters import METRICS, WHERE, rows
 
 KERNELS = [
     ("read_floor", "240,096"), ("read_floor", "236,800"), ("read_floor", "240,128"), ("decode_heads", "246,688"),
@@ -16,6 +16,7 @@ KERNELS = [
 
 def printed() -> str:
     lines = [
+        WHERE + '{"gpu": "NVIDIA H200", "commit": "abc"}',
         "==PROF== Connected to process 855",
         '"ID","Kernel Name","Metric Name","Metric Unit","Metric Value"',
     ]
@@ -27,7 +28,7 @@ def printed() -> str:
 
 
 def test_a_row_a_kernel_and_the_fastest_floor() -> None:
-    found = rows("64x4096", printed(), {"gpu": "NVIDIA H200"})
+    found = rows("64x4096", printed())
     assert [(row["implementation"], row["kernel"], row["time_ns"]) for row in found] == [
         ("floor", "read_floor", "236800"),
         ("pagefault", "decode_heads", "246688"),
@@ -38,3 +39,9 @@ def test_a_row_a_kernel_and_the_fastest_floor() -> None:
     ]
     assert {row["cycles"] for row in found} == {"1234.5"}
     assert all(set(METRICS.values()) <= set(row) and row["gpu"] == "NVIDIA H200" for row in found)
+    assert {row["commit"] for row in found} == {"abc"}
+
+
+def test_counters_say_where_they_were_read() -> None:
+    with pytest.raises(ValueError, match="no line that begins with 'measured on: '"):
+        rows("64x4096", printed().partition("\n")[2])
