@@ -54,7 +54,8 @@ def _searches(rows: list[Row]) -> str:
         "Floor over time of the best configuration of each kind in two hand searches, before `attention.choose` was "
         "written: several KV heads a program, one, the worst that was right, and (second search) the best with the "
         "last part of the work claimed in small pieces by whoever is free. Rows: `benchmarks/results/h200-tune.csv`, "
-        "made by `python -m benchmarks.tune_decode`.\n\n"
+        "made by `python -m benchmarks.tune_decode` as it stood then: these rows carry no commit, and some name "
+        "configurations that are no longer there.\n\n"
         + table(["case", "several heads", "one head", "worst", "tail claimed"], lines)
     )
 
