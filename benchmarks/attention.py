@@ -16,10 +16,10 @@ import argparse
 import gc
 import math
 from functools import partial
-from pathlib import Path
 
 import torch
 
+from benchmarks import files
 from benchmarks.cases import BLOCK_SIZES, CASES, SPLITS, Case, Inputs, chosen_cases, command_of, make_inputs
 from benchmarks.rivals import RIVALS, Call, Rival, Unsuitable, contiguous_copies
 from pagefault.attention import FLOOR_TOKENS, DecodeWorkspace, floor_programs, paged_decode, read_floor
@@ -154,7 +154,7 @@ def measure(case: Case, rounds: int, where: Environment) -> list[Row]:
 def main() -> None:
     """See the module's text."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--csv", type=Path)
+    parser.add_argument("--csv", type=files.target)
     parser.add_argument(
         "--cases", default="", help="names, with commas; all and the block sizes if not given"
     )
@@ -168,9 +168,7 @@ def main() -> None:
         torch.cuda.empty_cache()
         if options.csv:  # after every case, so that an interrupted run keeps what it has
             before = options.csv.read_text(encoding="utf-8") if options.csv.exists() else ""
-            temporary = options.csv.with_suffix(".tmp")
-            temporary.write_text(rows_as_csv(rows, before), encoding="utf-8")
-            temporary.replace(options.csv)
+            files.write(options.csv, rows_as_csv(rows, before))
     read = max(row.kv_bytes / row.p50 for row in rows if row.implementation == "floor") / 1e6
     print(f"best large read of the run: {read:.2f} TB/s")
 

@@ -22,6 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from benchmarks import files
 from benchmarks.cases import BLOCK_SIZES, CASES, chosen_cases, command_of
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ def main() -> None:
     parser.add_argument("--metrics", action="store_true", help="print the names of the counters")
     parser.add_argument("--case", default="64x4096")
     parser.add_argument("--read", type=Path, help="what Nsight Compute printed")
-    parser.add_argument("--csv", type=Path)
+    parser.add_argument("--csv", type=files.target)
     options = parser.parse_args()
     if options.metrics:
         print(",".join(METRICS))
@@ -143,13 +144,7 @@ def main() -> None:
             parser.error(f"--read {options.read}: {error}")
         kept = list(csv.DictReader(options.csv.open())) if options.csv.exists() else []
         kept = [row for row in kept if row["case"] != options.case]
-        temporary = options.csv.with_suffix(".tmp")
-        with temporary.open("w", encoding="utf-8", newline="") as stream:
-            columns = dict.fromkeys(["case", "implementation", "kernel", *METRICS.values(), *made[0]])
-            writer = csv.DictWriter(stream, columns, lineterminator="\n", restval="")
-            writer.writeheader()
-            writer.writerows([*kept, *made])
-        temporary.replace(options.csv)
+        files.write_rows(options.csv, [*kept, *made])
 
 
 if __name__ == "__main__":

@@ -14,12 +14,12 @@ import argparse
 import math
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.attention.bias import causal_lower_right
 
+from benchmarks import files
 from benchmarks.cases import Case, Inputs, command_of, make_inputs, need_gpu
 from benchmarks.rivals import Call, contiguous_copies
 from pagefault.attention import PrefillChoice, paged_prefill
@@ -196,7 +196,7 @@ def measure(case: Prefill, rounds: int, tune: bool) -> list[Row]:
 def main() -> None:
     """See the module's text."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--csv", type=Path)
+    parser.add_argument("--csv", type=files.target)
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--tune", action="store_true")
     options = parser.parse_args()
@@ -204,9 +204,7 @@ def main() -> None:
     rows = [row for case in CASES for row in measure(case, options.rounds, options.tune)]
     if options.csv and not options.tune:
         before = options.csv.read_text(encoding="utf-8") if options.csv.exists() else ""
-        temporary = options.csv.with_suffix(".tmp")
-        temporary.write_text(rows_as_csv(rows, before), encoding="utf-8")
-        temporary.replace(options.csv)
+        files.write(options.csv, rows_as_csv(rows, before))
 
 
 if __name__ == "__main__":

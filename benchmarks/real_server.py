@@ -8,7 +8,6 @@ is fitted: the efficiencies are the defaults of `pagefault.sim.Efficiency`.
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import sys
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks import files
 from pagefault.capacity import find_gpu, load_model
 from pagefault.scheduling import SchedulerConfig
 from pagefault.sim import RooflineCost, ServingSetup, ServingSummary, SimResult, serve
@@ -170,8 +170,8 @@ def main() -> None:
     """Replay, compare, print, and write what was asked for."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--csv", type=Path)
-    parser.add_argument("--plot", type=Path, help="needs matplotlib")
+    parser.add_argument("--csv", type=files.target)
+    parser.add_argument("--plot", type=files.target, help="needs matplotlib")
     arguments = parser.parse_args()
     if not arguments.folder.is_dir():
         parser.error(f"{arguments.folder}: no such folder; expected one with a recorded run")
@@ -183,13 +183,17 @@ def main() -> None:
             f"{row.quantity:40}{row.measured:10.3f}{row.simulated:10.3f} {row.unit:10}{100 * row.error:+7.2f}%\n"
         )
     if arguments.csv:
-        with arguments.csv.open("w", newline="", encoding="utf-8") as stream:
-            writer = csv.writer(stream, lineterminator="\n")
-            writer.writerow(["quantity", "unit", "measured", "simulated", "error"])
-            writer.writerows(
-                [r.quantity, r.unit, f"{r.measured:.4f}", f"{r.simulated:.4f}", f"{r.error:.5f}"]
-                for r in rows
-            )
+        shown = [
+            {
+                "quantity": row.quantity,
+                "unit": row.unit,
+                "measured": f"{row.measured:.4f}",
+                "simulated": f"{row.simulated:.4f}",
+                "error": f"{row.error:.5f}",
+            }
+            for row in rows
+        ]
+        files.write_rows(arguments.csv, shown)
     if arguments.plot:
         plot(recording, result, arguments.plot)
 

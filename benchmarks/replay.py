@@ -8,18 +8,18 @@ committed, for growing batches. What a run simulates is deterministic; the secon
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import platform
 import statistics
 import subprocess
 import sys
 import time
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
 
+from benchmarks import files
 from pagefault.paging import Pager
 from pagefault.scheduling import Request, Scheduler, SchedulerConfig, StepResult
 
@@ -115,7 +115,7 @@ def main() -> None:
     """See the module's text."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("traces", type=Path)
-    parser.add_argument("--csv", type=Path)
+    parser.add_argument("--csv", type=files.target)
     options = parser.parse_args()
     if missing := [name for name in TRACES if not (options.traces / name).is_file()]:
         parser.error(
@@ -130,14 +130,7 @@ def main() -> None:
     for row in rows:
         sys.stdout.write(f"{row}\n")
     if options.csv:
-        temporary = options.csv.with_suffix(".tmp")
-        with temporary.open("w", newline="", encoding="utf-8") as stream:
-            writer = csv.DictWriter(
-                stream, [*(field.name for field in fields(Row)), *about], lineterminator="\n"
-            )
-            writer.writeheader()
-            writer.writerows(asdict(row) | about for row in rows)
-        temporary.replace(options.csv)
+        files.write_rows(options.csv, [asdict(row) | about for row in rows])
 
 
 if __name__ == "__main__":

@@ -7,13 +7,13 @@ what docs/results.md is made from.
 from __future__ import annotations
 
 import argparse
-import csv
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from benchmarks import files
 from pagefault.sim import ClassicSetup, run_classic
 
 WATERMARKS = (0.0, 0.02, 0.05, 0.1, 0.3, 0.5)
@@ -95,7 +95,7 @@ def measure(job: tuple[str, ClassicSetup]) -> Row:
 def main() -> None:
     """Run everything and write the rows."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--csv", type=Path, default=Path("benchmarks/results/serving.csv"))
+    parser.add_argument("--csv", type=files.target, default=Path("benchmarks/results/serving.csv"))
     parser.add_argument("--processes", type=int, default=2)
     arguments = parser.parse_args()
     jobs = setups()
@@ -107,13 +107,7 @@ def main() -> None:
     sys.stderr.write("\n")
     naive = {row.seed: row.ticks for row in rows if row.admission == "naive"}
     rows = [replace(row, ratio=round(naive[row.seed] / row.ticks, 5)) for row in rows]
-    arguments.csv.parent.mkdir(parents=True, exist_ok=True)
-    temporary = arguments.csv.with_suffix(".tmp")
-    with temporary.open("w", newline="", encoding="utf-8") as stream:
-        writer = csv.DictWriter(stream, [*Row.__dataclass_fields__], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(vars(row) for row in rows)
-    temporary.replace(arguments.csv)
+    files.write_rows(arguments.csv, map(asdict, rows))
 
 
 if __name__ == "__main__":

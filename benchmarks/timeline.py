@@ -6,11 +6,12 @@ TRACE is what ``pagefault bench --profile TRACE`` wrote on a GPU.
 from __future__ import annotations
 
 import argparse
-import csv
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+from benchmarks import files
 
 SHOWN_STEPS = 4
 COLOURS = ("#0072b2", "#d55e00", "#009e73")
@@ -85,8 +86,8 @@ def main() -> None:
     """See the module's text."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("trace", type=Path)
-    parser.add_argument("--csv", type=Path)
-    parser.add_argument("--plot", type=Path, help="needs matplotlib")
+    parser.add_argument("--csv", type=files.target)
+    parser.add_argument("--plot", type=files.target, help="needs matplotlib")
     options = parser.parse_args()
     if not options.trace.is_file():
         parser.error(f"{options.trace}: no such file; expected a timeline of pagefault bench --profile")
@@ -96,12 +97,7 @@ def main() -> None:
             f"{options.trace} has no kernels on a GPU: write it with pagefault bench --profile on one"
         )
     if options.csv:
-        temporary = options.csv.with_suffix(".tmp")
-        with temporary.open("w", newline="", encoding="utf-8") as stream:
-            writer = csv.DictWriter(stream, [field.name for field in fields(Row)], lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(asdict(row) for row in rows)
-        temporary.replace(options.csv)
+        files.write_rows(options.csv, map(asdict, rows))
     if options.plot:
         plot(rows, options.plot)
 

@@ -11,27 +11,24 @@ import benchmarks.with_torch  # noqa: F401
 
 # isort: split
 import argparse
-import csv
 import itertools
 import math
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
-from pathlib import Path
 from typing import Any, Literal
 
 import torch
 
-from benchmarks.cases import BLOCK_SIZES, CASES, Case, Inputs, chosen_cases, make_inputs
+from benchmarks import files
+from benchmarks.attention import floors
+from benchmarks.cases import BLOCK_SIZES, CASES, Case, Inputs, chosen_cases, command_of, make_inputs
 from pagefault.attention import (
-    FLOOR_TOKENS,
     Choice,
     DecodeWorkspace,
     choose_decode,
-    floor_programs,
     paged_decode,
-    read_floor,
 )
-from pagefault.bench import Timing, time_calls
+from pagefault.bench import Timing, environment, time_calls
 
 # Decode kernels: heads at once, tile, depth, programs a multiprocessor, extra tiles.
 HEADS = ((4, 16, 4, 1, 6), (4, 16, 5, 1, 6), (8, 16, 3, 1, 6), (2, 16, 4, 2, 6))
@@ -97,16 +94,6 @@ def candidates(case: Case) -> list[Choice]:
     return list(dict.fromkeys(found))
 
 
-def floors(inputs: list[Inputs]) -> dict[str, Any]:
-    """Calls of the floor kernel, by the tokens a program reads."""
-    size = max(floor_programs(inputs[0].view, tokens) for tokens in FLOOR_TOKENS)
-    checksums = torch.empty(size, dtype=torch.int32, device="cuda")
-    return {
-        f"floor {tokens}": [partial(read_floor, one.view, checksums, tokens) for one in inputs]
-        for tokens in FLOOR_TOKENS
-    }
-
-
 def decode_calls(case: Case, inputs: list[Inputs], chosen: list[Choice], check: bool) -> dict[str, Any]:
     """Calls of `paged_decode` by configuration; those that fail or are wrong are named and left out."""
     rows = max(choice.partial_rows for choice in chosen) if chosen else 0
@@ -129,18 +116,19 @@ def decode_calls(case: Case, inputs: list[Inputs], chosen: list[Choice], check: 
     return calls
 
 
-def report(case: Case, timings: dict[str, Timing], show: int) -> list[list[object]]:
-    """Prints the fastest and the launcher's own choice; returns rows."""
+def report(case: Case, timings: dict[str, Timing], show: int) -> list[dict[str, Any]]:
+    """Prints the fastest and the launcher's own choice; returns rows, the fastest first."""
     floor = min(timing.p50 for name, timing in timings.items() if name.startswith("floor"))
     print(f"{case.name}: floor {floor:.1f} us, {case.kv_bytes / floor / 1e6:.2f} TB/s")
-    rows: list[list[object]] = [
-        [case.name, name, timing.p20, timing.p50, timing.p80, floor / timing.p50]
+    rows = [
+        {"case": case.name, "configuration": name, **asdict(timing), "ratio": floor / timing.p50}
         for name, timing in sorted(timings.items(), key=lambda item: item[1].p50)
     ]
     own = label(default_choice(case))
-    shown = [row for row in rows if not str(row[1]).startswith("floor")][:show]
-    for row in [*shown, *(row for row in rows if row[1] == own)]:
-        print(f"   {row[3]:8.2f} {row[5]:.3f}  {row[1]}{'  (own choice)' if row[1] == own else ''}")
+    shown = [row for row in rows if not str(row["configuration"]).startswith("floor")][:show]
+    for row in [*shown, *(row for row in rows if row["configuration"] == own)]:
+        name = row["configuration"]
+        print(f"   {row['p50']:8.2f} {row['ratio']:.3f}  {name}{'  (own choice)' if name == own else ''}")
     return rows
 
 
@@ -149,12 +137,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--warm", default="")
     parser.add_argument("--cases", default="", help="names, with commas")
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--out", type=files.target)
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--show", type=int, default=6)
     options = parser.parse_args()
     cases = chosen_cases(parser, options.cases, (*CASES, *BLOCK_SIZES))
-    rows: list[list[object]] = [["case", "configuration", "p20", "p50", "p80", "ratio"]]
+    where = environment(torch.device("cuda"), command_of("tune_decode"))
+    rows: list[dict[str, Any]] = []
     if options.warm:
         part, parts = (int(number) for number in options.warm.split("/"))
         for case in cases:
@@ -164,14 +153,14 @@ def main() -> None:
         return
     for case in cases:
         inputs = make_inputs(case)
-        calls = {**floors(inputs), **decode_calls(case, inputs, candidates(case), check=True)}
+        calls = {name: rival.calls for name, rival in floors(inputs).items()}
+        calls |= decode_calls(case, inputs, candidates(case), check=True)
         timings = time_calls(calls, options.rounds, torch.device("cuda"))
         rows += report(case, timings, options.show)
         del inputs, calls
         torch.cuda.empty_cache()
     if options.out:
-        with options.out.open("w", newline="") as file:
-            csv.writer(file).writerows(rows)
+        files.write_rows(options.out, [row | asdict(where) for row in rows])
 
 
 if __name__ == "__main__":

@@ -6,8 +6,14 @@ import importlib
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+from benchmarks import files
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
@@ -19,6 +25,7 @@ WRONG = [
     ("timeline", ["nowhere.json"], "nowhere.json: no such file"),
     ("real_server", ["nowhere"], "nowhere: no such folder"),
     ("replay", ["nowhere"], "nowhere: no file"),
+    ("serving", ["--csv", "/nowhere/rows.csv"], "there is no folder /nowhere"),
 ]
 WITHOUT_GPU: list[tuple[str, list[str], str]] = [
     (name, [], "needs a CUDA GPU") for name in ("attention", "tune_decode", "counters", "prefill")
@@ -36,6 +43,21 @@ def test_one_line_and_exit_code_2(
         importlib.import_module(f"benchmarks.{name}").main()
     assert ended.value.code == 2
     assert message in capsys.readouterr().err
+
+
+def test_rows_are_written_whole_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    files.write_rows(path, [{"case": "a", "p50": 1.5}, {"case": "b", "note": "x, y"}])
+    assert path.read_text() == 'case,p50,note\na,1.5,\nb,,"x, y"\n'
+
+    def broken() -> Iterator[dict[str, str]]:
+        yield {"case": "c"}
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        files.write_rows(path, broken())
+    assert [one.name for one in tmp_path.iterdir()] == ["rows.csv"]
+    assert "a,1.5" in path.read_text()
 
 
 @pytest.mark.parametrize("name", ["attention", "prefill", "tune_decode", "counters"])
