@@ -146,6 +146,7 @@ DECODE = [
     replace(LLAMA, name="large, contiguous", lengths=(2048,) * 32, paged=False),
     replace(LLAMA, name="block 1", block_size=1),
     replace(LLAMA, name="large, block 1", lengths=(2048,) * 32, block_size=1),
+    replace(LLAMA, name="256 sequences", lengths=(300, 20) * 128),
     replace(
         LLAMA, name="large, block 8, variants", lengths=(2048,) * 32, block_size=8, options=EVERY, alibi=True
     ),
