@@ -16,17 +16,31 @@ import argparse
 import gc
 import math
 from functools import partial
+from typing import TYPE_CHECKING
 
 import torch
+from torch.nn.attention import SDPBackend
 
-from benchmarks import files
+from benchmarks import files, flashinfer_rival
 from benchmarks.cases import BLOCK_SIZES, CASES, SPLITS, Case, Inputs, chosen_cases, command_of, make_inputs
-from benchmarks.rivals import RIVALS, Call, Rival, Unsuitable, contiguous_copies
+from benchmarks.rivals import Call, Rival, Unsuitable, contiguous_copies, flex, ours_contiguous, sdpa
 from pagefault.attention import FLOOR_TOKENS, DecodeWorkspace, floor_programs, paged_decode, read_floor
 from pagefault.bench import Environment, Row, environment, make_row, rows_as_csv, time_calls
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pagefault.attention import ContiguousKV
+
 # Relative error of the whole result, ‖out − oracle‖ / ‖oracle‖: the rounding of the output and the weights.
 TOLERANCE = {"bf16": 1e-2, "fp16": 2e-3, "fp8": 1e-2, "fp32": 1e-5}
+RIVALS: dict[str, Callable[[Case, list[Inputs], list[ContiguousKV]], Rival]] = {
+    "pagefault contiguous": ours_contiguous,
+    "sdpa flash": partial(sdpa, SDPBackend.FLASH_ATTENTION, "sdpa flash"),
+    "sdpa cudnn": partial(sdpa, SDPBackend.CUDNN_ATTENTION, "sdpa cudnn"),
+    flashinfer_rival.NAME: flashinfer_rival.decode,
+    "flex attention": flex,
+}
 
 
 def oracle(case: Case, inputs: Inputs) -> torch.Tensor:
@@ -112,7 +126,7 @@ def compete(case: Case, inputs: list[Inputs]) -> tuple[dict[str, Rival], dict[st
         copies = []
     for name, make in RIVALS.items():
         try:
-            if not copies and name != "flashinfer":
+            if not copies and name != flashinfer_rival.NAME:
                 raise Unsuitable("needs sequences of one length")
             enter(make(case, inputs, copies))
         except Unsuitable as reason:

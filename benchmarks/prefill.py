@@ -1,4 +1,4 @@
-"""Times paged prefill beside PyTorch's SDPA on contiguous memory: ``python -m benchmarks.prefill --csv FILE``.
+"""Times paged prefill beside FlashInfer's and PyTorch's SDPA: ``python -m benchmarks.prefill --csv FILE``.
 
 Each is checked against the float64 formula on some rows of every sequence before it is timed. Rates count the
 operations that a causal mask leaves: 4 · head_dim for each query, query head and key that it sees. ``--tune`` times
@@ -12,6 +12,7 @@ import benchmarks.with_torch  # noqa: F401
 # isort: split
 import argparse
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -19,9 +20,9 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.attention.bias import causal_lower_right
 
-from benchmarks import files
+from benchmarks import files, flashinfer_rival
 from benchmarks.cases import Case, Inputs, command_of, make_inputs, need_gpu
-from benchmarks.rivals import Call, contiguous_copies
+from benchmarks.rivals import Call, Rival, contiguous_copies
 from pagefault.attention import PrefillChoice, paged_prefill
 from pagefault.bench import Row, environment, make_row, rows_as_csv, time_calls
 
@@ -89,17 +90,18 @@ def error(case: Prefill, out: torch.Tensor, q: torch.Tensor, one: Inputs) -> flo
 
 
 def ours(
-    case: Prefill, inputs: list[Inputs], q: list[torch.Tensor], choice: PrefillChoice | None
-) -> list[Call]:
+    choice: PrefillChoice | None, name: str, case: Prefill, inputs: list[Inputs], q: list[torch.Tensor]
+) -> Rival:
     """PageFault as a user calls it, or with a configuration."""
     offsets = torch.arange(case.batch + 1, dtype=torch.int32, device="cuda") * case.chunk
-    return [
+    calls: list[Call] = [
         partial(paged_prefill, one_q, one.view, offsets, out=torch.full_like(one_q, math.nan), choice=choice)
         for one_q, one in zip(q, inputs, strict=True)
     ]
+    return Rival(name, "", calls)
 
 
-def sdpa(backend: SDPBackend, case: Prefill, inputs: list[Inputs], q: list[torch.Tensor]) -> list[Call]:
+def sdpa(backend: SDPBackend, name: str, case: Prefill, inputs: list[Inputs], q: list[torch.Tensor]) -> Rival:
     """PyTorch's SDPA on contiguous K and V."""
     square = case.chunk == case.tokens
 
@@ -112,7 +114,7 @@ def sdpa(backend: SDPBackend, case: Prefill, inputs: list[Inputs], q: list[torch
         return out.transpose(1, 2).flatten(0, 1)
 
     copies = contiguous_copies(case.case, inputs)
-    return [
+    calls: list[Call] = [
         partial(
             call,
             one_q.view(case.batch, case.chunk, case.heads, case.head_dim).transpose(1, 2),
@@ -121,6 +123,7 @@ def sdpa(backend: SDPBackend, case: Prefill, inputs: list[Inputs], q: list[torch
         )
         for one_q, copy in zip(q, copies, strict=True)
     ]
+    return Rival(name, torch.__version__, calls, "contiguous memory, no pages")
 
 
 def candidates(case: Prefill) -> dict[str, PrefillChoice]:
@@ -141,16 +144,18 @@ def candidates(case: Prefill) -> dict[str, PrefillChoice]:
     }
 
 
-def contestants(
-    case: Prefill, inputs: list[Inputs], q: list[torch.Tensor], tune: bool
-) -> dict[str, list[Call]]:
+Maker = Callable[[Prefill, list[Inputs], list[torch.Tensor]], Rival]
+
+
+def contestants(case: Prefill, tune: bool) -> dict[str, Maker]:
     """Everybody, or our own configurations."""
     if tune:
-        return {name: ours(case, inputs, q, choice) for name, choice in candidates(case).items()}
+        return {name: partial(ours, choice, name) for name, choice in candidates(case).items()}
     return {
-        "pagefault": ours(case, inputs, q, None),
-        "sdpa cudnn": sdpa(SDPBackend.CUDNN_ATTENTION, case, inputs, q),
-        "sdpa flash": sdpa(SDPBackend.FLASH_ATTENTION, case, inputs, q),
+        "pagefault": partial(ours, None, "pagefault"),
+        "sdpa cudnn": partial(sdpa, SDPBackend.CUDNN_ATTENTION, "sdpa cudnn"),
+        "sdpa flash": partial(sdpa, SDPBackend.FLASH_ATTENTION, "sdpa flash"),
+        flashinfer_rival.NAME: flashinfer_rival.prefill,
     }
 
 
@@ -158,24 +163,26 @@ def measure(case: Prefill, rounds: int, tune: bool) -> list[Row]:
     """All rows of a case."""
     inputs = make_inputs(case.case)[:2]
     q = queries(case, len(inputs))
-    entered: dict[str, list[Call]] = {}
+    entered: dict[str, Rival] = {}
     errors = {}
-    for name, calls in contestants(case, inputs, q, tune).items():
+    for name, make in contestants(case, tune).items():
         try:
-            sets = zip(calls, q, inputs, strict=True)
+            rival = make(case, inputs, q)
+            sets = zip(rival.calls, q, inputs, strict=True)
             found = float(torch.tensor([error(case, call(), one_q, one) for call, one_q, one in sets]).max())
         except Exception as problem:  # a backend says in its own way that it does not take the case
-            print(f"{case.name}: without {name}: {str(problem).splitlines()[0][:100]}")
+            print(f"{case.name}: without {name}: {(str(problem) or repr(problem)).splitlines()[0][:100]}")
             continue
         if not found < TOLERANCE:
             print(f"WRONG {case.name}: {name} has an error of {found:.2e}")
             continue
-        entered[name], errors[name] = calls, found
-    timings = time_calls(entered, rounds, torch.device("cuda"))
+        entered[name], errors[name] = rival, found
+    calls = {name: rival.calls for name, rival in entered.items()}
+    timings = time_calls(calls, rounds, torch.device("cuda"))
     where = environment(torch.device("cuda"), command_of("prefill"))
     rows = []
     for name, timing in sorted(timings.items(), key=lambda item: item[1].p50):
-        rate = case.operations / timing.p50 / 1e6
+        rate, rival = case.operations / timing.p50 / 1e6, entered[name]
         print(f"{case.name}: {name:44}{timing.p50:10.1f} us {rate:8.1f} TFLOP/s", flush=True)
         rows.append(
             make_row(
@@ -186,8 +193,8 @@ def measure(case: Prefill, rounds: int, tune: bool) -> list[Row]:
                 kv_bytes=case.case.kv_bytes,
                 floor=None,
                 error=errors[name],
-                note=f"{rate:.1f} TFLOP/s",
-                version="" if name == "pagefault" else torch.__version__,
+                note=f"{rate:.1f} TFLOP/s" + (f"; {rival.note}" if rival.note else ""),
+                version=rival.version,
             )
         )
     return rows
@@ -201,10 +208,12 @@ def main() -> None:
     parser.add_argument("--tune", action="store_true")
     options = parser.parse_args()
     need_gpu(parser)
-    rows = [row for case in CASES for row in measure(case, options.rounds, options.tune)]
-    if options.csv and not options.tune:
-        before = options.csv.read_text(encoding="utf-8") if options.csv.exists() else ""
-        files.write(options.csv, rows_as_csv(rows, before))
+    rows: list[Row] = []
+    for case in CASES:
+        rows += measure(case, options.rounds, options.tune)
+        if options.csv and not options.tune:  # after every case, so that an interrupted run keeps what it has
+            before = options.csv.read_text(encoding="utf-8") if options.csv.exists() else ""
+            files.write(options.csv, rows_as_csv(rows, before))
 
 
 if __name__ == "__main__":

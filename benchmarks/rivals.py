@@ -92,36 +92,6 @@ def sdpa(
     return Rival(name, torch.__version__, calls, "contiguous memory, no pages")
 
 
-def flashinfer(case: Case, inputs: list[Inputs], copies: list[ContiguousKV]) -> Rival:  # noqa: ARG001
-    """FlashInfer's batch decode with tensor cores; its host plan is made before and not timed."""
-    try:
-        import flashinfer as library
-    except ImportError as error:
-        raise Unsuitable(f"cannot be imported ({error})") from error
-    calls: list[Call] = []
-    for one in inputs:
-        view = one.view
-        heads_first = view.k.stride(2) > view.k.stride(1)
-        pool = tuple(part.transpose(1, 2) if heads_first else part for part in (view.k, view.v))
-        pages = [-(-tokens // case.block_size) for tokens in case.lengths]
-        indptr = torch.tensor([0, *torch.tensor(pages).cumsum(0).tolist()], dtype=torch.int32, device="cuda")
-        indices = torch.cat([view.block_table[row, :count] for row, count in enumerate(pages)])
-        last = torch.tensor(
-            [(n - 1) % case.block_size + 1 for n in case.lengths], dtype=torch.int32, device="cuda"
-        )
-        scratch = torch.empty(256 * 2**20, dtype=torch.uint8, device="cuda")
-        wrapper: Any = library.BatchDecodeWithPagedKVCacheWrapper(
-            scratch, "HND" if heads_first else "NHD", use_cuda_graph=True, use_tensor_cores=True,
-            paged_kv_indptr_buffer=indptr, paged_kv_indices_buffer=indices, paged_kv_last_page_len_buffer=last,
-        )  # fmt: skip
-        wrapper.plan(
-            indptr, indices, last, case.heads, case.kv_heads, case.head_dim, case.block_size,
-            q_data_type=one.q.dtype, kv_data_type=view.k.dtype,
-        )  # fmt: skip
-        calls.append(partial(wrapper.run, one.q, pool, out=torch.full_like(one.q, math.nan)))
-    return Rival("flashinfer", library.__version__, calls, "host plan not timed")
-
-
 FLEX_PAGE = 128  # tokens: its kernels take no smaller block
 
 
@@ -181,12 +151,3 @@ def _flex_call(
 ) -> torch.Tensor:
     out: torch.Tensor = attend(q[:, :, None], k, v, block_mask=mask, enable_gqa=q.shape[1] != k.shape[1])
     return out[:, :, 0]
-
-
-RIVALS: dict[str, Callable[[Case, list[Inputs], list[ContiguousKV]], Rival]] = {
-    "pagefault contiguous": ours_contiguous,
-    "sdpa flash": partial(sdpa, SDPBackend.FLASH_ATTENTION, "sdpa flash"),
-    "sdpa cudnn": partial(sdpa, SDPBackend.CUDNN_ATTENTION, "sdpa cudnn"),
-    "flashinfer": flashinfer,
-    "flex attention": flex,
-}
