@@ -22,10 +22,20 @@ import torch
 from torch.nn.attention import SDPBackend
 
 from benchmarks import files, flashinfer_rival
-from benchmarks.cases import BLOCK_SIZES, CASES, SPLITS, Case, Inputs, chosen_cases, command_of, make_inputs
+from benchmarks.cases import (
+    BLOCK_SIZES,
+    CASES,
+    SPLITS,
+    Case,
+    Inputs,
+    chosen_cases,
+    command_of,
+    make_inputs,
+    results_file,
+)
 from benchmarks.rivals import Call, Rival, Unsuitable, contiguous_copies, flex, ours_contiguous, sdpa
 from pagefault.attention import FLOOR_TOKENS, DecodeWorkspace, floor_programs, paged_decode, read_floor
-from pagefault.bench import Environment, Row, environment, make_row, rows_as_csv, time_calls
+from pagefault.bench import Environment, Row, environment, make_row, read_results, rows_as_csv, time_calls
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -168,7 +178,7 @@ def measure(case: Case, rounds: int, where: Environment) -> list[Row]:
 def main() -> None:
     """See the module's text."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--csv", type=files.target)
+    parser.add_argument("--csv", type=results_file)
     parser.add_argument(
         "--cases", default="", help="names, with commas; all and the block sizes if not given"
     )
@@ -181,8 +191,7 @@ def main() -> None:
         gc.collect()
         torch.cuda.empty_cache()
         if options.csv:  # after every case, so that an interrupted run keeps what it has
-            before = options.csv.read_text(encoding="utf-8") if options.csv.exists() else ""
-            files.write(options.csv, rows_as_csv(rows, before))
+            files.write(options.csv, rows_as_csv(rows, read_results(options.csv)))
     read = max(row.kv_bytes / row.p50 for row in rows if row.implementation == "floor") / 1e6
     print(f"best large read of the run: {read:.2f} TB/s")
 

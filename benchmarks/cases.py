@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import shlex
 import sys
 from dataclasses import dataclass
@@ -9,13 +10,15 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from benchmarks import files
 from pagefault.attention import PagedKV
-from pagefault.bench import DTYPES, ROTATE_BYTES
+from pagefault.bench import DTYPES, ROTATE_BYTES, read_results
+from pagefault.errors import InputError
 from pagefault.workload import seeded_lengths
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Sequence
+    from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -99,6 +102,16 @@ def chosen_cases(parser: argparse.ArgumentParser, names: str, among: Sequence[Ca
         parser.error(f"no case {unknown[0]!r}; there are {', '.join(known)}")
     need_gpu(parser)
     return [case for case in among if not wanted or case.name in wanted]
+
+
+def results_file(text: str) -> Path:
+    """A results file to add rows to, as the type of an option."""
+    path = files.target(text)
+    try:
+        read_results(path)
+    except InputError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return path
 
 
 def command_of(benchmark: str) -> str:

@@ -2,7 +2,7 @@ r"""What limits paged decode, by the GPU's own counters: run under Nsight Comput
 
     ncu --csv --clock-control none --profile-from-start off --metrics $(python -m benchmarks.counters --metrics) \
         python -m benchmarks.counters --case 64x4096 > counters.txt
-    python -m benchmarks.counters --case 64x4096 --read counters.txt --csv benchmarks/results/h200-counters.csv
+    python -m benchmarks.counters --read counters.txt --csv benchmarks/results/h200-counters.csv
 
 The first runs the floor, a decode step and SDPA once each, on cold caches, and prints where it ran.
 A row is a kernel.
@@ -17,13 +17,15 @@ import argparse
 import csv
 import io
 import json
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks import files
 from benchmarks.cases import BLOCK_SIZES, CASES, chosen_cases, command_of
+from pagefault.bench import Environment, environment
+from pagefault.errors import InputError
 
 if TYPE_CHECKING:
     from benchmarks.cases import Case
@@ -42,6 +44,11 @@ METRICS = {
 }
 WHERE = "measured on: "
 """Begins the line that says where the program ran, in JSON."""
+PRINTED = {"ID", "Kernel Name", "Metric Name", "Metric Value"}
+COLUMNS = [
+    *("case", "implementation", "kernel", *METRICS.values()),
+    *(field.name for field in fields(Environment)),
+]
 KERNELS = {"read_floor": "floor", "decode_heads": "pagefault", "decode_head": "pagefault"}
 
 
@@ -53,9 +60,9 @@ def run(case: Case) -> None:
     from benchmarks.attention import floors, ours
     from benchmarks.cases import make_inputs
     from benchmarks.rivals import contiguous_copies, ours_contiguous, sdpa
-    from pagefault.bench import environment
 
-    print(WHERE + json.dumps(asdict(environment(torch.device("cuda"), command_of("counters")))), flush=True)
+    where = {"case": case.name} | asdict(environment(torch.device("cuda"), command_of("counters")))
+    print(WHERE + json.dumps(where), flush=True)
     inputs = make_inputs(case)
     rivals: list[Rival] = [*floors(inputs).values(), ours(case, inputs)]
     if case.even and case.dtype != "fp8":
@@ -74,27 +81,26 @@ def run(case: Case) -> None:
     torch.cuda.profiler.stop()  # type: ignore[no-untyped-call]
 
 
-def rows(name: str, text: str) -> list[dict[str, str]]:
+def rows(text: str) -> list[dict[str, str]]:
     """A row a kernel; the fastest of the floor's sizes is the floor.
 
     Args:
-        name: The case.
         text: What Nsight Compute printed with ``--csv``, and the program's line of where it ran.
 
     Raises:
-        ValueError: That line is missing, or there is no kernel.
+        InputError: That line is missing, there is no kernel, or other counters than `METRICS`.
     """
-    found_where = [line.removeprefix(WHERE) for line in text.splitlines() if line.startswith(WHERE)]
-    if not found_where:
-        raise ValueError(
-            f"no line that begins with {WHERE!r}, which this program prints under Nsight Compute"
-        )
-    where: dict[str, str] = json.loads(found_where[0])
+    where = _where(text)
+    case = where.pop("case")
     lines = [line for line in text.splitlines() if line.startswith('"')]
     launches: dict[str, dict[str, str]] = {}
     for line in csv.DictReader(io.StringIO("\n".join(lines))):
+        if not set(line) >= PRINTED or line["Metric Name"] not in METRICS:
+            raise InputError(
+                f"expected the columns {', '.join(sorted(PRINTED))} and the counters of --metrics"
+            )
         kernel = line["Kernel Name"].split("(")[0]
-        row = launches.setdefault(line["ID"], {"case": name, "implementation": "", "kernel": kernel})
+        row = launches.setdefault(line["ID"], {"case": case, "implementation": "", "kernel": kernel})
         row[METRICS[line["Metric Name"]]] = line["Metric Value"].replace(",", "")
     found: list[dict[str, str]] = []
     whose = ""
@@ -106,8 +112,20 @@ def rows(name: str, text: str) -> list[dict[str, str]]:
         else:
             found.append(row)
     if not found:
-        raise ValueError("no counters of a kernel in it")
+        raise InputError("expected the counters of a kernel, found none")
     return [row | where for row in found]
+
+
+def _where(text: str) -> dict[str, str]:
+    """The case, and where it ran."""
+    said = [line.removeprefix(WHERE) for line in text.splitlines() if line.startswith(WHERE)]
+    try:
+        where = json.loads(said[0])
+        return {"case": str(where.pop("case")), **asdict(Environment(**where))}
+    except (IndexError, ValueError, TypeError, KeyError, AttributeError):
+        raise InputError(
+            f"expected the line {WHERE!r} with what this program writes behind it under Nsight Compute"
+        ) from None
 
 
 def _whose(kernel: str, before: str, found: list[dict[str, str]]) -> str:
@@ -125,26 +143,43 @@ def main() -> None:
     """See the module's text."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--metrics", action="store_true", help="print the names of the counters")
-    parser.add_argument("--case", default="64x4096")
+    parser.add_argument("--case", help="what to run; 64x4096 if not given")
     parser.add_argument("--read", type=Path, help="what Nsight Compute printed")
     parser.add_argument("--csv", type=files.target)
     options = parser.parse_args()
     if options.metrics:
         print(",".join(METRICS))
     elif options.read is None:
-        run(chosen_cases(parser, options.case, (*CASES, *BLOCK_SIZES))[0])
+        if options.csv is not None:
+            parser.error("--csv is for the rows of --read FILE, what Nsight Compute printed")
+        run(chosen_cases(parser, options.case or "64x4096", (*CASES, *BLOCK_SIZES))[0])
+    elif options.case is not None:
+        parser.error("--case says what to run; which case a file is of stands in it")
     elif options.csv is None or not options.read.is_file():
         parser.error(
             f"--read {options.read}: expected a file that Nsight Compute wrote, and --csv FILE for its rows"
         )
     else:
         try:
-            made = rows(options.case, options.read.read_text(encoding="utf-8"))
-        except ValueError as error:
+            add(options.csv, rows(options.read.read_text(encoding="utf-8")))
+        except (InputError, UnicodeDecodeError) as error:
             parser.error(f"--read {options.read}: {error}")
-        kept = list(csv.DictReader(options.csv.open())) if options.csv.exists() else []
-        kept = [row for row in kept if row["case"] != options.case]
-        files.write_rows(options.csv, [*kept, *made])
+
+
+def add(path: Path, made: list[dict[str, str]]) -> None:
+    """Rows into a file, in place of those of the same case.
+
+    Raises:
+        InputError: The file has other columns.
+    """
+    kept: list[dict[str, str]] = []
+    if path.exists():
+        with path.open(encoding="utf-8", newline="") as stream:
+            reader = csv.DictReader(stream)
+            if reader.fieldnames != COLUMNS:
+                raise InputError(f"{path} has other columns than such rows: give another name")
+            kept = [row for row in reader if row["case"] != made[0]["case"]]
+    files.write_rows(path, COLUMNS, [*kept, *made])
 
 
 if __name__ == "__main__":

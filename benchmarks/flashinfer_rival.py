@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pagefault.attention import ContiguousKV
 
 NAME = "flashinfer"
-NOTE = "host plan not timed"
+NOTE = "planned on the host for CUDA graphs, which is not timed; kernels: {}"
 SCRATCH_BYTES = 256 * 2**20
 
 
@@ -26,10 +26,11 @@ def decode(case: Case, inputs: list[Inputs], copies: list[ContiguousKV]) -> Riva
     """Its batch decode with tensor cores."""
     library = _library()
     calls: list[Call] = []
+    kernels = ""
     for one in inputs:
         pages = _Pages.of(case, one)
         wrapper: Any = library.BatchDecodeWithPagedKVCacheWrapper(
-            _scratch(), pages.layout, use_cuda_graph=True, use_tensor_cores=True,
+            _scratch(one), pages.layout, use_cuda_graph=True, use_tensor_cores=True,
             paged_kv_indptr_buffer=pages.indptr, paged_kv_indices_buffer=pages.indices,
             paged_kv_last_page_len_buffer=pages.last,
         )  # fmt: skip
@@ -37,8 +38,9 @@ def decode(case: Case, inputs: list[Inputs], copies: list[ContiguousKV]) -> Riva
             pages.indptr, pages.indices, pages.last, case.heads, case.kv_heads, case.head_dim, case.block_size,
             q_data_type=one.q.dtype, kv_data_type=one.view.k.dtype,
         )  # fmt: skip
+        kernels = str(wrapper._backend)  # which of its own "auto" has chosen
         calls.append(partial(wrapper.run, one.q, pages.pool, out=torch.full_like(one.q, math.nan)))
-    return Rival(NAME, library.__version__, calls, NOTE)
+    return Rival(NAME, library.__version__, calls, NOTE.format(kernels))
 
 
 def prefill(case: Prefill, inputs: list[Inputs], queries: list[torch.Tensor]) -> Rival:
@@ -46,10 +48,11 @@ def prefill(case: Prefill, inputs: list[Inputs], queries: list[torch.Tensor]) ->
     library = _library()
     offsets = torch.arange(case.batch + 1, dtype=torch.int32, device=queries[0].device) * case.chunk
     calls: list[Call] = []
+    kernels = ""
     for one, q in zip(inputs, queries, strict=True):
         pages = _Pages.of(case.case, one)
         wrapper: Any = library.BatchPrefillWithPagedKVCacheWrapper(
-            _scratch(), pages.layout, use_cuda_graph=True, qo_indptr_buf=offsets.clone(),
+            _scratch(one), pages.layout, use_cuda_graph=True, qo_indptr_buf=offsets,
             paged_kv_indptr_buf=pages.indptr, paged_kv_indices_buf=pages.indices,
             paged_kv_last_page_len_buf=pages.last,
         )  # fmt: skip
@@ -57,8 +60,9 @@ def prefill(case: Prefill, inputs: list[Inputs], queries: list[torch.Tensor]) ->
             offsets, pages.indptr, pages.indices, pages.last, case.heads, case.kv_heads, case.head_dim,
             case.case.block_size, causal=True, q_data_type=q.dtype, kv_data_type=one.view.k.dtype,
         )  # fmt: skip
+        kernels = str(wrapper._backend)
         calls.append(partial(wrapper.run, q, pages.pool, out=torch.full_like(q, math.nan)))
-    return Rival(NAME, library.__version__, calls, NOTE)
+    return Rival(NAME, library.__version__, calls, NOTE.format(kernels))
 
 
 @dataclass(frozen=True)
@@ -92,5 +96,5 @@ def _library() -> Any:
     return flashinfer
 
 
-def _scratch() -> torch.Tensor:
-    return torch.empty(SCRATCH_BYTES, dtype=torch.uint8, device="cuda")
+def _scratch(one: Inputs) -> torch.Tensor:
+    return torch.zeros(SCRATCH_BYTES, dtype=torch.uint8, device=one.q.device)

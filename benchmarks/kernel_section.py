@@ -89,7 +89,8 @@ def summary(results: Path) -> str:
         ("prefill 8x512 of 16384", "8 chunks of 512 over 16,384"),
     ):
         rates = [_rate(found, case, name) for name in ("pagefault", "flashinfer", "sdpa cudnn")]
-        lines.append([f"prefill, {title}: TFLOP/s", *(f"{rate:.0f}" if rate else "–" for rate in rates)])
+        cells = ["–" if rate is None else f"{rate:.0f}" for rate in rates]
+        lines.append([f"prefill, {title}: TFLOP/s", *cells])
     return (
         "On one H200, one layer, bf16, 32 query and 8 KV heads of 128, shuffled pages of 16 tokens. cuDNN reads "
         "contiguous memory. The *floor* reads the same bytes through the same tables and computes nothing.\n\n"
@@ -102,7 +103,7 @@ def _caveats(rows: list[Row]) -> str:
     gpus, torches, tritons, commits = (
         ", ".join(dict.fromkeys(row[name] for row in rows)) for name in ("gpu", "torch", "triton", "commit")
     )
-    flashinfer = next(row["version"] for row in rows if row["implementation"] == "flashinfer")
+    libraries = dict.fromkeys(row["version"] for row in rows if row["implementation"] == "flashinfer")
     return (
         "## Attention: measured\n\n"
         "**Caveats.** Machines of one kind. A table may hold rows of several runs and commits; the rows of a case "
@@ -115,7 +116,7 @@ def _caveats(rows: list[Row]) -> str:
         "SDPA "
         "reads contiguous memory, FlexAttention pages of 128 tokens in pools of its own. A decode step here is one "
         "layer's attention, nothing else of a model.\n\n"
-        f"{gpus}; PyTorch {torches}, Triton {tritons}, FlashInfer {flashinfer}; commits {commits}. "
+        f"{gpus}; PyTorch {torches}, Triton {tritons}, FlashInfer {', '.join(libraries)}; commits {commits}. "
         "Rows: `benchmarks/results/h200.csv`.\n"
     )
 
@@ -240,30 +241,37 @@ def _prefill(found: Found) -> str:
         case for case, implementation in found if case.startswith("prefill") and implementation == "pagefault"
     ]
     rivals = [name for name in PREFILL_RIVALS if any((case, name) in found for case in cases)]
+    groups: dict[str, tuple[str, ...]] = {"best SDPA": ("sdpa cudnn", "sdpa flash")}
+    if "flashinfer" in rivals:
+        groups["FlashInfer"] = ("flashinfer",)
     lines = []
     for case in cases:
-        ours = _rate(found, case, "pagefault")
-        rates = {name: _rate(found, case, name) for name in rivals}
-        best = max(rate for name, rate in rates.items() if name.startswith("sdpa"))
-        cells = [f"{rate:.0f}" if rate else "–" for rate in rates.values()]
-        lines.append(
-            [shown(case.removeprefix("prefill ")), f"**{ours:.0f}**", *cells, f"**{ours / best:.2f}**"]
-        )
-    titles = [PREFILL_RIVALS[name] for name in rivals]
+        rates = {name: _rate(found, case, name) for name in ("pagefault", *rivals)}
+        shown_rates = {name: "–" if rate is None else f"{rate:.0f}" for name, rate in rates.items()}
+        line = [
+            shown(case.removeprefix("prefill ")),
+            f"**{shown_rates.pop('pagefault')}**",
+            *shown_rates.values(),
+        ]
+        for names in groups.values():
+            others = [rate for name in names if (rate := rates.get(name)) is not None]
+            line.append(f"**{(rates['pagefault'] or 0.0) / max(others):.2f}**" if others else "–")
+        lines.append(line)
+    titles = [PREFILL_RIVALS[name] for name in rivals] + [f"ours ÷ {name}" for name in groups]
     return (
         "### Prefill\n\n"
         "TFLOP/s of what a causal mask leaves, bf16, heads of 128: whole prompts of 2,048 tokens, and chunks of 512 "
         "over 16,384 tokens of context. Paged kernels read shuffled pages of 16 tokens, SDPA contiguous memory. A "
         "rate depends on what ran before it, by a tenth and more; the ratio is of one run, interleaved.\n\n"
-        + table(["queries", "PageFault", *titles, "ours ÷ best SDPA"], lines)
+        + table(["queries", "PageFault", *titles], lines)
         + "\n`python -m benchmarks.prefill --csv benchmarks/results/h200.csv`.\n"
     )
 
 
-def _rate(found: Found, case: str, implementation: str) -> float:
-    """TFLOP/s; 0 where it took no part."""
+def _rate(found: Found, case: str, implementation: str) -> float | None:
+    """TFLOP/s; None where it took no part."""
     row = found.get((case, implementation))
-    return 0.0 if row is None else float(row["note"].split()[0])
+    return None if row is None else float(row["note"].split()[0])
 
 
 def _median(found: Found, case: str, implementation: str) -> float:

@@ -5,8 +5,8 @@ for each of them. It is written below for this benchmark, in the shape that smal
 more as one tight loop without calls or checks, the best such code can do. All sides do the same work, and
 what they say is compared after each step: free frames and slots.
 
-    python benchmarks/pager.py                  # a table
-    python benchmarks/pager.py --csv rows.csv   # and the rows as a file; --json for JSON lines
+    python -m benchmarks.pager                  # a table
+    python -m benchmarks.pager --csv rows.csv   # and the rows as a file; --json for JSON lines
 
 Absolute times are context; on shared cores only the ratio within a run is a claim. The sides take turns in
 bursts of a few steps, so that all see the same machine and none the caches that another left behind. The
@@ -16,7 +16,6 @@ garbage collector is off meanwhile.
 from __future__ import annotations
 
 import argparse
-import csv
 import gc
 import hashlib
 import json
@@ -33,6 +32,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import pagefault
+from benchmarks import files
 from pagefault.paging import BlockHasher, Pager
 
 if TYPE_CHECKING:
@@ -396,21 +396,18 @@ def print_table(rows: list[Row]) -> None:
 def main(arguments: list[str] | None = None) -> int:
     """Measures and writes."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n", maxsplit=1)[0])
-    parser.add_argument("--csv", type=Path, metavar="FILE", help="also write the rows as CSV")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the rows as JSON lines")
-    parser.add_argument("--steps", type=int, default=200, help="decode steps to time (default: 200)")
-    parser.add_argument("--batches", type=int, nargs="+", default=BATCHES, help="running sequences")
+    parser.add_argument("--csv", type=files.target, metavar="FILE", help="also write the rows as CSV")
+    parser.add_argument("--json", type=files.target, metavar="FILE", help="also write the rows as JSON lines")
+    parser.add_argument("--steps", type=files.count, default=200, help="decode steps to time (default: 200)")
+    parser.add_argument("--batches", type=files.count, nargs="+", default=BATCHES, help="running sequences")
     options = parser.parse_args(arguments)
     rows = list(measure(options.steps, tuple(options.batches)))
     print_table(rows)
     lines = [asdict(row) | environment() for row in rows]
     if options.json:
-        options.json.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        files.write(options.json, "".join(json.dumps(line) + "\n" for line in lines))
     if options.csv:
-        with options.csv.open("w", newline="") as file:
-            writer = csv.DictWriter(file, lines[0])
-            writer.writeheader()
-            writer.writerows(lines)
+        files.write_rows(options.csv, list(lines[0]), lines)
     return 0
 
 

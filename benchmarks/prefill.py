@@ -21,10 +21,10 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.attention.bias import causal_lower_right
 
 from benchmarks import files, flashinfer_rival
-from benchmarks.cases import Case, Inputs, command_of, make_inputs, need_gpu
+from benchmarks.cases import Case, Inputs, command_of, make_inputs, need_gpu, results_file
 from benchmarks.rivals import Call, Rival, contiguous_copies
 from pagefault.attention import PrefillChoice, paged_prefill
-from pagefault.bench import Row, environment, make_row, rows_as_csv, time_calls
+from pagefault.bench import Row, environment, make_row, read_results, rows_as_csv, time_calls
 
 TOLERANCE = 1e-2
 CHECKED = 64  # rows spread over a chunk
@@ -203,7 +203,7 @@ def measure(case: Prefill, rounds: int, tune: bool) -> list[Row]:
 def main() -> None:
     """See the module's text."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--csv", type=files.target)
+    parser.add_argument("--csv", type=results_file)
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--tune", action="store_true")
     options = parser.parse_args()
@@ -212,8 +212,7 @@ def main() -> None:
     for case in CASES:
         rows += measure(case, options.rounds, options.tune)
         if options.csv and not options.tune:  # after every case, so that an interrupted run keeps what it has
-            before = options.csv.read_text(encoding="utf-8") if options.csv.exists() else ""
-            files.write(options.csv, rows_as_csv(rows, before))
+            files.write(options.csv, rows_as_csv(rows, read_results(options.csv)))
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from benchmarks import files
 from pagefault.capacity import find_gpu, load_model
+from pagefault.cli.console import atomic_path
 from pagefault.scheduling import SchedulerConfig
 from pagefault.sim import RooflineCost, ServingSetup, ServingSummary, SimResult, serve
 from pagefault.workload import Workload
@@ -27,6 +28,9 @@ Floats = NDArray[np.float64]
 
 GPUS = {"NVIDIA GeForce RTX 4090": "rtx-4090"}
 MODELS = {"meta-llama/Llama-3.1-8B": "llama3.1-8b"}
+
+
+RECORDED = ("requests.jsonl", "timeseries.csv", "meta.json")
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,7 +167,9 @@ def plot(recording: Recording, result: SimResult, path: Path) -> None:
     above.legend(loc="lower right")
     below.set_ylabel("KV cache in use, %")
     below.set_xlabel("time, s")
-    figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+    kind = path.suffix.removeprefix(".") or "png"
+    with atomic_path(path) as temporary:
+        figure.savefig(temporary, format=kind, metadata={"Date": None} if kind == "svg" else None)
 
 
 def main() -> None:
@@ -173,8 +179,8 @@ def main() -> None:
     parser.add_argument("--csv", type=files.target)
     parser.add_argument("--plot", type=files.target, help="needs matplotlib")
     arguments = parser.parse_args()
-    if not arguments.folder.is_dir():
-        parser.error(f"{arguments.folder}: no such folder; expected one with a recorded run")
+    if not all((arguments.folder / name).is_file() for name in RECORDED):
+        parser.error(f"{arguments.folder}: expected a folder with a recorded run: {', '.join(RECORDED)}")
     recording = read_recording(arguments.folder)
     result, summary = replay(recording)
     rows = compare(recording, result, summary)
@@ -193,7 +199,7 @@ def main() -> None:
             }
             for row in rows
         ]
-        files.write_rows(arguments.csv, shown)
+        files.write_rows(arguments.csv, list(shown[0]), shown)
     if arguments.plot:
         plot(recording, result, arguments.plot)
 

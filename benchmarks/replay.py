@@ -14,7 +14,7 @@ import statistics
 import subprocess
 import sys
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 import numpy as np
@@ -130,7 +130,8 @@ def main() -> None:
     for row in rows:
         sys.stdout.write(f"{row}\n")
     if options.csv:
-        files.write_rows(options.csv, [asdict(row) | about for row in rows])
+        columns = [*(field.name for field in fields(Row)), *about]
+        files.write_rows(options.csv, columns, [asdict(row) | about for row in rows])
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ class Rival:
     Attributes:
         name: As it stands in the rows.
         version: Of the library.
-        calls: One a set; each returns ``[batch, heads, head_dim]``.
+        calls: One a set; each returns what its benchmark checks: ``[queries, heads, head_dim]``.
         note: What it is spared or given, if anything.
     """
 

@@ -10,8 +10,7 @@ import argparse
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
+from dataclasses import asdict, dataclass, fields, replace
 
 from benchmarks import files
 from pagefault.sim import ClassicSetup, run_classic
@@ -95,8 +94,8 @@ def measure(job: tuple[str, ClassicSetup]) -> Row:
 def main() -> None:
     """Run everything and write the rows."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--csv", type=files.target, default=Path("benchmarks/results/serving.csv"))
-    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--csv", type=files.target, default="benchmarks/results/serving.csv")
+    parser.add_argument("--processes", type=files.count, default=2)
     arguments = parser.parse_args()
     jobs = setups()
     rows: list[Row] = []
@@ -107,7 +106,7 @@ def main() -> None:
     sys.stderr.write("\n")
     naive = {row.seed: row.ticks for row in rows if row.admission == "naive"}
     rows = [replace(row, ratio=round(naive[row.seed] / row.ticks, 5)) for row in rows]
-    files.write_rows(arguments.csv, map(asdict, rows))
+    files.write_rows(arguments.csv, [field.name for field in fields(Row)], map(asdict, rows))
 
 
 if __name__ == "__main__":

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from benchmarks import files
+from pagefault.cli.console import atomic_path
 
 SHOWN_STEPS = 4
 COLOURS = ("#0072b2", "#d55e00", "#009e73")
@@ -79,7 +80,8 @@ def plot(rows: list[Row], path: Path) -> None:
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.tick_params(left=False)
     figure.legend(loc="outside upper right", ncols=len(kernels), frameon=False)
-    figure.savefig(path, metadata={"Date": None})
+    with atomic_path(path) as temporary:
+        figure.savefig(temporary, format="svg", metadata={"Date": None})
 
 
 def main() -> None:
@@ -91,13 +93,16 @@ def main() -> None:
     options = parser.parse_args()
     if not options.trace.is_file():
         parser.error(f"{options.trace}: no such file; expected a timeline of pagefault bench --profile")
-    rows = rows_of(json.loads(options.trace.read_text(encoding="utf-8")))
+    try:
+        rows = rows_of(json.loads(options.trace.read_text(encoding="utf-8")))
+    except (ValueError, KeyError, TypeError):
+        parser.error(f"{options.trace} is no timeline: write one with pagefault bench --profile")
     if not rows:
         parser.error(
             f"{options.trace} has no kernels on a GPU: write it with pagefault bench --profile on one"
         )
     if options.csv:
-        files.write_rows(options.csv, map(asdict, rows))
+        files.write_rows(options.csv, [field.name for field in fields(Row)], map(asdict, rows))
     if options.plot:
         plot(rows, options.plot)
 

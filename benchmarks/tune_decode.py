@@ -139,7 +139,7 @@ def main() -> None:
     parser.add_argument("--cases", default="", help="names, with commas")
     parser.add_argument("--out", type=files.target)
     parser.add_argument("--rounds", type=int, default=10)
-    parser.add_argument("--show", type=int, default=6)
+    parser.add_argument("--show", type=files.count, default=6)
     options = parser.parse_args()
     cases = chosen_cases(parser, options.cases, (*CASES, *BLOCK_SIZES))
     where = environment(torch.device("cuda"), command_of("tune_decode"))
@@ -156,11 +156,11 @@ def main() -> None:
         calls = {name: rival.calls for name, rival in floors(inputs).items()}
         calls |= decode_calls(case, inputs, candidates(case), check=True)
         timings = time_calls(calls, options.rounds, torch.device("cuda"))
-        rows += report(case, timings, options.show)
+        rows += [row | asdict(where) for row in report(case, timings, options.show)]
+        if options.out:  # after every case, so that an interrupted search keeps what it has
+            files.write_rows(options.out, list(rows[0]), rows)
         del inputs, calls
         torch.cuda.empty_cache()
-    if options.out:
-        files.write_rows(options.out, [row | asdict(where) for row in rows])
 
 
 if __name__ == "__main__":

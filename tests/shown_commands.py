@@ -30,7 +30,15 @@ PLACEHOLDER = re.compile(r"[A-Z][A-Z_]*|…")
 PROGRAM = re.compile(r"(pagefault|make|pip install|python) |python -m \w+|(scripts|benchmarks)/\w+\.py")
 SHORT = re.compile(r"(calc|trace|sim|bench|report|demo) -|--[a-z]")
 CLI: Any = typer.main.get_command(app)
-TYPES = {"int": int, "float": float, "Path": Path, "files.target": Path, "str": str}
+TYPES = {
+    "int": int,
+    "float": float,
+    "Path": Path,
+    "str": str,
+    "files.target": Path,
+    "files.count": int,
+    "results_file": Path,
+}
 
 
 class Wrong(Exception):

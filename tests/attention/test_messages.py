@@ -17,6 +17,7 @@ from pagefault.attention import (
     PagedKV,
     append,
     choose_decode,
+    choose_prefill,
     contiguous_decode,
     copy_frames,
     floor_programs,
@@ -71,6 +72,19 @@ def test_a_wrong_view(changes: dict[str, Any], message: str) -> None:
         paged_decode(Q, view(**changes))
     with pytest.raises(InputError, match=message):
         paged_prefill(Q, view(**changes), OFFSETS)
+
+
+@pytest.mark.parametrize("offsets", [[0, 2, 1, 3], [-1, 1, 2, 3], [1, 1, 2, 3], [0, 1, 2, 4]])
+def test_offsets_rise_from_0_to_the_queries(offsets: list[int]) -> None:
+    with pytest.raises(
+        InputError, match="query_offsets: expected to rise from 0 to at most the 3 queries, given"
+    ):
+        paged_prefill(Q, view(), torch.tensor(offsets, dtype=torch.int32))
+
+
+def test_every_result_has_a_place() -> None:
+    with pytest.raises(InputError, match="out: expected a place for every value, given strides"):
+        paged_decode(Q, view(), out=torch.empty(1, 4, 64).expand(3, -1, -1))
 
 
 def test_block_sizes_are_powers_of_two() -> None:
@@ -263,8 +277,12 @@ def test_a_wrong_shape_of_heads() -> None:
     }
     with pytest.raises(InputError, match="heads: expected a multiple of the KV heads, given 33 and 8"):
         choose_decode(heads=33, kv_heads=8, **shape)
-    with pytest.raises(InputError, match="values of 1, 2 or 4 bytes"):
+    with pytest.raises(InputError, match="kv_bytes: expected 1, 2 or 4, given 3"):
         choose_decode(heads=8, kv_heads=8, **{**shape, "kv_bytes": 3})
+    with pytest.raises(InputError, match="max_tokens: expected at least 1, given -5"):
+        choose_decode(heads=8, kv_heads=8, **{**shape, "max_tokens": -5})
+    with pytest.raises(InputError, match="expected a group and a head dim of at least 1"):
+        choose_prefill(group=0, head_dim=64, q_bytes=2, kv_bytes=2)
 
 
 def test_the_floor_is_measured_on_a_gpu() -> None:

@@ -142,8 +142,8 @@ def test_a_model_says_heads_and_dtype() -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"seqs": 0}, "seqs is 0; expected at least 1"),
-        ({"iters": 1}, "iters is 1; expected at least 2"),
+        ({"seqs": 0}, "seqs is 0; expected 1 to 8,192"),
+        ({"iters": 1}, "iters is 1; expected 2 to 1,000,000"),
         ({"block_size": 24}, "24"),
         ({"dtype": "int8"}, "dtype is 'int8'; expected one of fp32, fp16, bf16, fp8"),
         ({"heads": 6, "kv_heads": 4}, "multiple of the 4 KV heads"),

@@ -11,6 +11,8 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 # ruff: noqa: E402  # what follows needs PyTorch
+import itertools
+
 from benchmarks import flashinfer_rival
 from benchmarks.attention import oracle
 from benchmarks.cases import Case, make_inputs
@@ -19,27 +21,28 @@ from benchmarks.rivals import Unsuitable
 
 
 class Wrapper:
-    """Its wrappers' arguments, by the names and the meaning in its documents."""
+    """A FlashInfer wrapper by the names and the meaning in its documents (0.6), page by page on the CPU."""
 
-    indptr: Any
-    indices: Any
-    last: Any
-    size: int
-    group: int
+    def __init__(self, scratch: Any, layout: str, buffers: tuple[Any, ...]) -> None:
+        assert scratch.dtype == torch.uint8
+        assert not scratch.any()
+        self.layout, self.buffers = layout, buffers
+        self._backend = "fa2"
 
-    def __init__(self, scratch: Any, layout: str, **buffers: Any) -> None:
-        assert scratch is None
-        assert buffers.pop("use_cuda_graph")
-        self.layout = layout
+    def plan_pages(self, pages: tuple[Any, ...], heads: int, kv: int, size: int) -> None:
+        assert all(part.dtype == torch.int32 for part in (*pages, *self.buffers))
+        assert all(len(part) <= len(buffer) for part, buffer in zip(pages, self.buffers, strict=True))
+        self.pages, self.size, self.group = pages, size, heads // kv
 
-    def keys_and_values(self, pool: Any, row: int) -> list[Any]:
-        pages = self.indices[self.indptr[row] : self.indptr[row + 1]].long()
-        parts = [part[pages] if self.layout == "NHD" else part[pages].transpose(1, 2) for part in pool]
-        tokens = (len(pages) - 1) * self.size + int(self.last[row])
-        return [part.flatten(0, 1)[:tokens].double() for part in parts]
+    def check(self, q: Any, pool: Any, dtypes: tuple[Any, Any]) -> None:
+        assert dtypes == (q.dtype, pool[0].dtype)
 
     def attend(self, q: Any, pool: Any, row: int) -> Any:
-        k, v = (part.repeat_interleave(self.group, 1) for part in self.keys_and_values(pool, row))
+        indptr, indices, last = self.pages
+        pages = indices[indptr[row] : indptr[row + 1]].long()
+        parts = [part[pages] if self.layout == "NHD" else part[pages].transpose(1, 2) for part in pool]
+        tokens = (len(pages) - 1) * self.size + int(last[row])
+        k, v = (part.flatten(0, 1)[:tokens].double().repeat_interleave(self.group, 1) for part in parts)
         logits = torch.einsum("nhd,thd->hnt", q.double(), k) / q.shape[-1] ** 0.5
         future = torch.ones(logits.shape[1:], dtype=torch.bool).triu(1 + len(k) - len(q))
         weights = logits.masked_fill(future, float("-inf")).softmax(-1)
@@ -47,36 +50,65 @@ class Wrapper:
 
 
 class Decode(Wrapper):
+    def __init__(
+        self, float_workspace_buffer: Any, kv_layout: str, *, use_cuda_graph: bool, use_tensor_cores: bool,
+        paged_kv_indptr_buffer: Any, paged_kv_indices_buffer: Any, paged_kv_last_page_len_buffer: Any,
+    ) -> None:  # fmt: skip
+        assert use_cuda_graph
+        assert use_tensor_cores
+        buffers = paged_kv_indptr_buffer, paged_kv_indices_buffer, paged_kv_last_page_len_buffer
+        super().__init__(float_workspace_buffer, kv_layout, buffers)
+
     def plan(
-        self, indptr: Any, indices: Any, last: Any, heads: int, kv: int, dim: int, size: int, **more: Any
-    ) -> None:
-        self.indptr, self.indices, self.last, self.size, self.group = indptr, indices, last, size, heads // kv
+        self, indptr: Any, indices: Any, last_page_len: Any, num_qo_heads: int, num_kv_heads: int, head_dim: int,
+        page_size: int, *, q_data_type: Any, kv_data_type: Any,
+    ) -> None:  # fmt: skip
+        self.dtypes, self.head_dim = (q_data_type, kv_data_type), head_dim
+        self.plan_pages((indptr, indices, last_page_len), num_qo_heads, num_kv_heads, page_size)
 
-    def run(self, q: Any, pool: Any, out: Any) -> Any:
-        return out.copy_(torch.cat([self.attend(q[row : row + 1], pool, row) for row in range(len(q))]))
+    def run(self, q: Any, paged_kv_cache: Any, *, out: Any) -> Any:
+        self.check(q, paged_kv_cache, self.dtypes)
+        return out.copy_(
+            torch.cat([self.attend(q[row : row + 1], paged_kv_cache, row) for row in range(len(q))])
+        )
 
 
-class Chunks(Decode):
-    def plan(self, offsets: Any, *pages: Any, causal: bool, **more: Any) -> None:  # type: ignore[override]
+class Chunks(Wrapper):
+    def __init__(
+        self, float_workspace_buffer: Any, kv_layout: str, *, use_cuda_graph: bool, qo_indptr_buf: Any,
+        paged_kv_indptr_buf: Any, paged_kv_indices_buf: Any, paged_kv_last_page_len_buf: Any,
+    ) -> None:  # fmt: skip
+        assert use_cuda_graph
+        buffers = qo_indptr_buf, paged_kv_indptr_buf, paged_kv_indices_buf, paged_kv_last_page_len_buf
+        super().__init__(float_workspace_buffer, kv_layout, buffers[1:])
+        self.offsets = qo_indptr_buf
+
+    def plan(
+        self, qo_indptr: Any, paged_kv_indptr: Any, paged_kv_indices: Any, paged_kv_last_page_len: Any,
+        num_qo_heads: int, num_kv_heads: int, head_dim_qk: int, page_size: int, *, causal: bool, q_data_type: Any,
+        kv_data_type: Any,
+    ) -> None:  # fmt: skip
         assert causal
-        self.offsets = offsets.tolist()
-        super().plan(*pages, **more)
+        assert torch.equal(qo_indptr, self.offsets)
+        self.dtypes, self.head_dim = (q_data_type, kv_data_type), head_dim_qk
+        pages = paged_kv_indptr, paged_kv_indices, paged_kv_last_page_len
+        self.plan_pages(pages, num_qo_heads, num_kv_heads, page_size)
 
-    def run(self, q: Any, pool: Any, out: Any) -> Any:
-        for row, (start, stop) in enumerate(zip(self.offsets, self.offsets[1:], strict=False)):
-            out[start:stop] = self.attend(q[start:stop], pool, row)
+    def run(self, q: Any, paged_kv_cache: Any, *, out: Any) -> Any:
+        self.check(q, paged_kv_cache, self.dtypes)
+        offsets = self.offsets.tolist()
+        for row, (start, stop) in enumerate(itertools.pairwise(offsets)):
+            out[start:stop] = self.attend(q[start:stop], paged_kv_cache, row)
         return out
 
 
 @pytest.fixture(autouse=True)
 def library(monkeypatch: pytest.MonkeyPatch) -> None:
     fake = SimpleNamespace(
-        BatchDecodeWithPagedKVCacheWrapper=lambda *args, use_tensor_cores, **more: Decode(*args, **more),
-        BatchPrefillWithPagedKVCacheWrapper=Chunks,
-        __version__="0",
+        BatchDecodeWithPagedKVCacheWrapper=Decode, BatchPrefillWithPagedKVCacheWrapper=Chunks, __version__="0"
     )
     monkeypatch.setattr(flashinfer_rival, "_library", lambda: fake)
-    monkeypatch.setattr(flashinfer_rival, "_scratch", lambda: None)
+    monkeypatch.setattr(flashinfer_rival, "SCRATCH_BYTES", 16)
     monkeypatch.setattr("benchmarks.cases.ROTATE_BYTES", 1)
 
 
@@ -85,7 +117,9 @@ def test_decode(dtype: str) -> None:
     case = Case("small", (40, 16, 1, 33), heads=8, kv_heads=2, head_dim=64, dtype=dtype)
     inputs = make_inputs(case, "cpu")
     right = oracle(case, inputs[0])
-    out = flashinfer_rival.decode(case, inputs, []).calls[0]().double()
+    rival = flashinfer_rival.decode(case, inputs, [])
+    out = rival.calls[0]().double()
+    assert rival.note.endswith("kernels: fa2")
     assert (out - right).norm() < 1e-2 * right.norm()
 
 

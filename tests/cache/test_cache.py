@@ -216,6 +216,8 @@ def test_the_default_device_says_that_there_is_none() -> None:
         ContiguousKVCache(SHAPE, 2, 8)
     with pytest.raises(InputError, match="device of PyTorch such as 'cuda' or 'cpu', given 'gpu'"):
         PagedKVCache(SHAPE, 4, device="gpu")
+    with pytest.raises(InputError, match=r"given 'xpu', which PyTorch .* does not have here"):
+        PagedKVCache(SHAPE, 4, device="xpu")
 
 
 def test_the_baseline_reserves_and_refuses() -> None:
@@ -256,3 +258,63 @@ def test_a_scale_a_head_goes_with_one_a_tensor() -> None:
         assert view.v_scale is not None
         assert view.k_scale.shape == view.v_scale.shape
     assert torch.equal(*stored)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.uint8])
+def test_rows_of_any_integer_dtype_find_their_place(dtype: type) -> None:
+    """A product of row and length does not fit these."""
+    naive = ContiguousKVCache(SHAPE, 32, 2048, torch.float32, "cpu")
+    k, v = torch.randn(2, 3, 3, 2, 64)
+    naive.append(np.array([16], dtype), k, v, 3)
+    assert torch.equal(naive.read(1, 16)[0], k[1])
+    naive.append([], k[:, :0], v[:, :0])
+    assert naive.lengths.sum() == 3
+    for rows, tokens, message in (
+        ([0.0], 3, "rows must be integers"),
+        ([[0, 1]], 3, "rows must be one integer or a 1-D array"),
+        ([0, 1], [4, -1], "tokens must not be negative"),
+        ([0, 1], [1, 1, 1], "tokens must be one number or one a row"),
+    ):
+        with pytest.raises(InputError, match=message):
+            naive.append(rows, k, v, tokens)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="row must be at least 0"):
+        naive.read(0, -1)
+    with pytest.raises(InputError, match="row: expected one of 32, counted from 0, given 32"):
+        naive.read(0, 32)
+
+
+def test_what_is_stored_has_no_gradient() -> None:
+    cache = PagedKVCache(SHAPE, 4, 16, torch.float32, "cpu")
+    row = cache.open()
+    k, v = torch.nn.Parameter(torch.randn(2, 3, 5, 2, 64)).unbind(0)
+    cache.append(row, k, v, 5)
+    assert torch.equal(cache.read(2, row)[1], v[2])
+    assert not cache.pool.requires_grad
+
+
+def test_scales_are_above_0_and_the_caches_own() -> None:
+    fp8 = torch.float8_e4m3fn
+    for wrong in (0.0, -1.0, float("nan"), float("inf")):
+        with pytest.raises(InputError, match="k_scale: expected finite scales above 0"):
+            PagedKVCache(SHAPE, 4, 16, fp8, "cpu", k_scale=torch.full((3, 1), wrong))
+    every_other = torch.full((3, 4), 0.5)[:, ::2]
+    cache = PagedKVCache(SHAPE, 4, 16, fp8, "cpu", k_scale=every_other, v_scale=every_other)
+    row = cache.open()
+    k = torch.ones(3, 2, 2, 64, dtype=torch.bfloat16)
+    cache.append(row, k, k, 2)
+    q = torch.ones(1, 2, 64, dtype=torch.bfloat16)
+    out = paged_decode(q, cache.batch(row).layer(0))
+    every_other.mul_(3)
+    assert torch.equal(paged_decode(q, cache.batch(row).layer(0)), out)
+    assert torch.equal(out, torch.ones_like(out))
+
+
+def test_a_batch_takes_rows_as_a_tensor_and_a_layer_is_a_number() -> None:
+    cache = filled("cpu", [3, 4])
+    batch = cache.batch(torch.tensor([1]))  # type: ignore[arg-type]
+    assert batch.lengths.tolist() == [4]
+    for layer, message in ((1.5, "must be an integer"), (-1, "at least 0"), (3, "expected one of 3")):
+        with pytest.raises(InputError, match=message):
+            batch.layer(layer)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="size must be an integer"):
+        cache.batch([0], size=1.5)  # type: ignore[arg-type]

@@ -17,7 +17,7 @@ pytest.importorskip("torch", reason="PyTorch is not installed")
 # what follows needs PyTorch
 from pagefault import bench as room
 from pagefault.cli import bench, console
-from pagefault.errors import InputError
+from pagefault.errors import InputError, NeverFits
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -111,6 +111,14 @@ def test_a_profile_is_a_timeline(tmp_path: Path) -> None:
         (("--mean-len", "0"), "mean_len is 0"),
         (("--mean-len", "100", "--max-len", "10"), "max_len is 10, but the longest sequence has 100 tokens"),
         (("--max-len", "100"), "max_len is 100, but the longest sequence has"),
+        (("--seqs", "9000"), "seqs is 9000; expected 1 to 8,192"),
+        (("--seed", "99999999999999999999999"), "expected 0 to 9,223,372,036,854,775,807"),
+        (("--iters", "99999999999"), "expected 2 to 1,000,000"),
+        (("--sweep", "block-size=1,2", "--block-size", "3"), "--block-size is one size and --sweep many"),
+        (("--csv", "same", "--profile", "same"), "--csv and --profile are both same"),
+        (("--csv", "docs/images/pool.png"), "is no results file"),
+        (("--csv", "x" * 300), "cannot write"),
+        (("--watermark", "2"), "watermark"),
         (("--device", "cuda:9"), "expected cuda or cpu"),
     ],
 )
@@ -119,6 +127,22 @@ def test_bad_input_is_one_message(arguments: tuple[str, ...], message: str) -> N
     assert isinstance(result.exception, InputError), (result.output, result.exception)
     assert message in str(result.exception)
     assert result.stdout == ""
+
+
+def test_what_fits_no_memory_is_refused_before_it_is_made() -> None:
+    result = invoke("--mean-len", "1000000000", "--kv-heads", "64", "--heads", "64")
+    assert isinstance(result.exception, NeverFits), (result.output, result.exception)
+    assert "values and caches take 524,288.0 GB" in str(result.exception)
+
+
+def test_nothing_is_measured_that_would_be_thrown_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pagefault.bench.build", lambda *_: pytest.fail("it was measured"))
+    for wrong in (("--csv", "README.md"), ("--csv", str(tmp_path / "a.csv"), "--jobs", "0")):
+        result = invoke(*wrong)
+        assert isinstance(result.exception, InputError), result.exception
+    assert not list(tmp_path.iterdir())
 
 
 def test_from_a_file_that_is_not_there() -> None:

@@ -72,6 +72,12 @@ def usable(device: torch.device | str) -> torch.device:
             f"device: expected a device of PyTorch such as 'cuda' or 'cpu', given {device!r}"
         ) from None
     if given.type != "cuda":
+        try:
+            torch.empty(0, device=given)
+        except (RuntimeError, AssertionError) as error:  # NotImplementedError is a RuntimeError
+            raise InputError(
+                f"device: given {str(given)!r}, which PyTorch {torch.__version__} does not have here"
+            ) from error
         return given
     count = torch.cuda.device_count()
     if not count:

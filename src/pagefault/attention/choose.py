@@ -120,15 +120,16 @@ def choose_decode(
         The choice, the same for the same arguments.
 
     Raises:
-        InputError: `split_tokens` is not a multiple of the tile, or the heads do not divide.
+        InputError: `split_tokens` is not a multiple of the tile, the heads do not divide, or a size that cannot be.
     """
     if kv_heads < 1 or heads < 1 or heads % kv_heads:
         raise InputError(f"heads: expected a multiple of the KV heads, given {heads} and {kv_heads}")
-    if kv_bytes not in (1, 2, 4) or min(batch, head_dim, multiprocessors) < 1:
-        raise InputError(
-            "expected values of 1, 2 or 4 bytes and at least one sequence, head dim and multiprocessor, given "
-            f"{kv_bytes} bytes, {batch}, {head_dim} and {multiprocessors}"
-        )
+    least = {"batch": batch, "head_dim": head_dim, "max_tokens": max_tokens, "block_size": block_size}
+    for name, value in (least | {"multiprocessors": multiprocessors}).items():
+        if value < 1:
+            raise InputError(f"{name}: expected at least 1, given {value}")
+    if kv_bytes not in (1, 2, 4):
+        raise InputError(f"kv_bytes: expected 1, 2 or 4, given {kv_bytes}")
     dim_p2 = padded(head_dim)
     group = heads // kv_heads
     most_bytes = 2 * batch * max_tokens * kv_heads * head_dim * kv_bytes
@@ -255,7 +256,15 @@ def choose_prefill(
 
     Returns:
         The choice, the same for the same arguments.
+
+    Raises:
+        InputError: A size that cannot be.
     """
+    if min(group, head_dim) < 1 or kv_bytes not in (1, 2, 4) or q_bytes not in (2, 4):
+        raise InputError(
+            "expected a group and a head dim of at least 1, queries of 2 or 4 bytes and K and V of 1, 2 or 4, given "
+            f"{group}, {head_dim}, {q_bytes} and {kv_bytes}"
+        )
     dim_p2 = padded(head_dim)
     group_p2 = next_power_of_2(group)
     if hopper and kv_bytes == 2 and head_dim in HOPPER_HEAD_DIMS and group_p2 <= 64:

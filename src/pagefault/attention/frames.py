@@ -46,6 +46,8 @@ def append(
     """
     validate.check_paged(view)
     kv_heads, head_dim = int(view.k.shape[2]), int(view.k.shape[3])
+    if isinstance(k_new, torch.Tensor) and isinstance(v_new, torch.Tensor):
+        k_new, v_new = k_new.detach(), v_new.detach()  # what is stored has no gradient
     dtypes = validate.QUERY_DTYPES if view.k.dtype == validate.FP8 else (view.k.dtype,)
     check, device = validate.check_tensor, view.k.device
     check("k_new", k_new, ("tokens", kv_heads, head_dim), dtypes, device)

@@ -43,6 +43,10 @@ def prefill(
 ) -> None:
     """A chunk of queries a sequence; arguments as in `pagefault.attention.prefill`, checked there."""
     offsets = query_offsets.tolist()
+    if offsets != sorted(offsets) or offsets[0] != 0 or offsets[-1] > len(q):
+        raise InputError(
+            f"query_offsets: expected to rise from 0 to at most the {len(q)} queries, given {offsets}"
+        )
     for row, tokens in enumerate(view.lengths.tolist()):
         chunk = slice(offsets[row], offsets[row + 1])
         oldest = variant.oldest_seen(tokens, offsets[row + 1] - offsets[row])

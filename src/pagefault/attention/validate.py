@@ -174,6 +174,10 @@ def check_outputs(q: Tensor, out: Tensor | None, lse: Tensor | None) -> None:
     """Where the results go, as far as the caller said."""
     if out is not None:
         check_tensor("out", out, tuple(q.shape), (q.dtype,), q.device)
+        if any(size > 1 and step == 0 for size, step in zip(out.shape, out.stride(), strict=True)):
+            raise InputError(
+                f"out: expected a place for every value, given strides {out.stride()}; call .clone()"
+            )
         check_last_contiguous("out", out)
         check_reach("out", out, (1,))
     if lse is not None:

@@ -14,6 +14,7 @@ from pagefault.bench.rows import Environment as Environment
 from pagefault.bench.rows import Row as Row
 from pagefault.bench.rows import environment as environment
 from pagefault.bench.rows import make_row as make_row
+from pagefault.bench.rows import read_results as read_results
 from pagefault.bench.rows import rows_as_csv as rows_as_csv
 from pagefault.bench.runner import BenchReport as BenchReport
 from pagefault.bench.runner import build as build
@@ -47,6 +48,7 @@ __all__ = [
     "make_row",
     "model_options",
     "profile",
+    "read_results",
     "require",
     "rows_as_csv",
     "run",

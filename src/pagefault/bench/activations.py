@@ -84,6 +84,8 @@ def _read(path: str) -> tuple[dict[str, np.ndarray[Any, np.dtype[np.float32]]], 
             tensors = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118 - not a dict
     except SafetensorError as error:
         raise InputError(f"{path} is not a safetensors file: {error}") from error
+    except TypeError as error:  # NumPy has no bfloat16
+        raise InputError(f"{path} holds tensors in 16-bit dtypes; expected float32, {_WRITTEN}") from error
     _check(path, tensors, metadata)
     return tensors, metadata
 

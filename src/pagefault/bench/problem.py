@@ -112,10 +112,9 @@ class Problem:
                 for name in ((ORDERED, SHUFFLED) if setup.shuffle_seed else (ORDERED,))
             }
         except torch.OutOfMemoryError as error:
-            gigabytes = (copies * seqs * room + 2 * pages * setup.block_size) / 1e9
             raise NeverFits(
-                f"{setup.name}: three caches of {gigabytes * setup.bytes_per_token:.1f} GB in all do not fit "
-                f"{setup.device}; give fewer --seqs or shorter ones (--mean-len, --max-len)"
+                f"{setup.name}: values and caches of {setup.allocated_bytes / 1e9:,.1f} GB do not fit into what is "
+                f"free on {setup.device}; give fewer --seqs or shorter ones (--mean-len, --max-len)"
             ) from error
         if setup.shuffle_seed:
             churn(self.paged[SHUFFLED], setup.shuffle_seed)

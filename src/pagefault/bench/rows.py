@@ -138,6 +138,23 @@ def environment(device: torch.device, command: str = "") -> Environment:
     )
 
 
+def read_results(path: Path | str) -> str:
+    """The text of a results file that rows are to be added to; empty where there is none.
+
+    Raises:
+        InputError: What is there is no such file.
+    """
+    file = Path(path)
+    try:
+        text = file.read_text(encoding="utf-8") if file.exists() else ""
+        rows_as_csv((), text)
+    except UnicodeDecodeError:
+        raise InputError(f"{path} is no results file (it is not text): give another name") from None
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    return text
+
+
 def rows_as_csv(rows: Sequence[Row], before: str = "") -> str:
     """The text of a results file.
 
@@ -156,7 +173,10 @@ def rows_as_csv(rows: Sequence[Row], before: str = "") -> str:
             f"file ({', '.join(columns)}): give another name"
         )
     again = {(row.case, row.implementation) for row in rows}
-    kept = [row for row in reader if (row["case"], row["implementation"]) not in again]
+    lines = list(reader)
+    if any(None in line or None in line.values() for line in lines):
+        raise InputError(f"a line of the file has not {len(columns)} columns: give another name")
+    kept = [row for row in lines if (row["case"], row["implementation"]) not in again]
     stream = io.StringIO()
     writer = csv.DictWriter(stream, columns, lineterminator="\n")
     writer.writeheader()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from pagefault.bench.rows import Environment, Row, environment, make_row
 from pagefault.bench.stages import stage
 from pagefault.bench.timing import Timing, capture, time_calls
 from pagefault.capacity import PoolReport, measure, plain_layout
+from pagefault.errors import NeverFits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -90,12 +92,26 @@ def build(setup: BenchSetup, tokens: Tokens | None = None) -> Problem:
         tokens: What the sequences hold; random if not given.
 
     Raises:
-        NeverFits: The GPU has not memory enough for it.
+        NeverFits: The device has not memory enough for it.
     """
+    _check_room(setup)
     generator = torch.Generator(setup.device).manual_seed(setup.seed)
     with stage("build"):
         made = [random_tokens(setup, generator) if tokens is None else tokens for _ in range(setup.copies)]
         return Problem(setup, made)
+
+
+def _check_room(setup: BenchSetup) -> None:
+    """Before anything is allocated: a CPU would swap, or its kernel end the program, and say nothing."""
+    if setup.device == "cuda":
+        room = torch.cuda.mem_get_info()[1]
+    else:
+        room = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if setup.allocated_bytes > room:
+        raise NeverFits(
+            f"{setup.name}: values and caches take {setup.allocated_bytes / 1e9:,.1f} GB, and {setup.device} has "
+            f"{room / 1e9:,.1f} GB; give fewer --seqs or shorter ones (--mean-len, --max-len)"
+        )
 
 
 def run(problem: Problem, progress: Progress = lambda _: None, command: str = "") -> BenchReport:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from pagefault.attention.validate import MAX_BATCH
 from pagefault.capacity import check_block_size, find_dtype
 from pagefault.errors import InputError
 from pagefault.workload import seeded_lengths
@@ -32,6 +33,18 @@ ROTATE_BYTES = 400 * 10**6
 """Bytes of inputs to rotate through, so that none stay in the L2 cache (60 MB on an H200)."""
 ROUNDS = {"cuda": 50, "cpu": 10}
 MAX_LEN = 2048
+# Lengths are 32-bit numbers, and a call takes so many sequences and such heads.
+RANGES = {
+    "seqs": (1, MAX_BATCH),
+    "seed": (0, 2**63 - 1),
+    "mean_len": (1, 2**31 - 1),
+    "max_len": (1, 2**31 - 1),
+    "heads": (1, 2**16),
+    "kv_heads": (1, 2**16),
+    "head_dim": (1, 2**12),
+    "shuffle_seed": (0, 2**63 - 1),
+    "iters": (2, 10**6),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,20 +88,10 @@ class BenchSetup:
     origin: str = ""
 
     def __post_init__(self) -> None:
-        for name, least in (
-            ("seqs", 1),
-            ("seed", 0),
-            ("max_len", 1),
-            ("heads", 1),
-            ("kv_heads", 1),
-            ("head_dim", 1),
-            ("shuffle_seed", 0),
-            ("mean_len", 1),
-            ("iters", 2),
-        ):
+        for name, (least, most) in RANGES.items():
             value = getattr(self, name)
-            if value is not None and value < least:
-                raise InputError(f"{name} is {value}; expected at least {least}")
+            if value is not None and not least <= value <= most:
+                raise InputError(f"{name} is {value}; expected {least:,} to {most:,}")
         check_block_size(self.block_size)
         if self.dtype not in DTYPES:
             raise InputError(f"dtype is {self.dtype!r}; expected one of {', '.join(DTYPES)}")
@@ -137,6 +140,15 @@ class BenchSetup:
         return int(self.lengths.sum()) * self.bytes_per_token
 
     @property
+    def allocated_bytes(self) -> int:
+        """K and V of all inputs: as values in fp32, in the contiguous cache and in one or two paged ones."""
+        tokens = int(self.lengths.sum())
+        blocks = int((-(-self.lengths // self.block_size)).sum())
+        paged = (2 if self.shuffle_seed else 1) * blocks * self.block_size
+        values = tokens * 2 * self.kv_heads * self.head_dim * 4
+        return self.copies * (values + (self.seqs * self.reserved_tokens + paged) * self.bytes_per_token)
+
+    @property
     def copies(self) -> int:
         """Disjoint inputs that the timing rotates through: on a GPU more than its L2 cache holds."""
         return max(2, -(-ROTATE_BYTES // self.kv_bytes)) if self.device == "cuda" else 1
@@ -180,7 +192,7 @@ def model_options(shape: ModelShape) -> dict[str, Any]:
         )
         raise InputError(
             f"model {shape.name} stores {found or 'no K and V'}; the bench measures plain K and V of one shape: "
-            "give --heads, --kv-heads and --head-dim"
+            "give --heads, --kv-heads and --head-dim instead of a model"
         )
     options = {"heads": shape.attention_heads, "kv_heads": kv_heads, "head_dim": k_dim}
     names = {name.removeprefix("torch."): short for short, name in _TORCH_NAMES.items()}

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from pagefault.errors import InputError
+from pagefault.paging.arrays import as_count
 
 if TYPE_CHECKING:
     from pagefault.attention import PagedKV
@@ -34,8 +35,7 @@ class SequenceBatch:
     """
 
     def __init__(self, cache: PagedKVCache, size: int) -> None:
-        if size < 1:
-            raise InputError(f"size: expected at least 1 sequence, given {size}")
+        as_count(size, "size", 1)
         device = cache.pool.device
         self._cache = cache
         self._index = torch.zeros(2, size, dtype=torch.int32, device=device)  # rows, lengths

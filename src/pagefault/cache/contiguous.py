@@ -11,7 +11,7 @@ from pagefault.attention import ContiguousKV, PagedKV, append, validate
 from pagefault.attention import backend as backends
 from pagefault.cache.shape import check_dtype
 from pagefault.errors import InputError, NeverFits
-from pagefault.paging.arrays import as_count
+from pagefault.paging.arrays import as_count, as_ints, per_row
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -72,12 +72,14 @@ class ContiguousKVCache:
             NeverFits: A row would be longer than `max_seq_len`. Nothing has changed.
             InputError: A row that is not there or stands twice; a shape, dtype or device is wrong.
         """
-        batch = np.atleast_1d(np.asarray(rows))
-        counts = np.broadcast_to(np.asarray(tokens), batch.shape)
+        batch = as_ints(rows, "rows")
+        counts = np.broadcast_to(per_row(tokens, batch.size, "tokens"), batch.shape)
         self.shape.check_new(k, v, int(counts.sum()), self.memory)
         max_seqs, max_seq_len = self.memory.shape[2:4]
         if batch.size != np.unique(batch).size or not ((batch >= 0) & (batch < max_seqs)).all():
             raise InputError(f"rows: expected distinct rows below {max_seqs}, given {batch.tolist()}")
+        if not batch.size:
+            return
         ends = self.lengths[batch] + counts
         if (ends > max_seq_len).any():
             row = int(batch[np.argmax(ends)])
@@ -106,14 +108,15 @@ class ContiguousKVCache:
         """K and V that a row has stored, each ``[tokens, kv_heads, head_dim]``.
 
         Raises:
-            InputError: There is no such layer.
+            InputError: There is no such layer or row.
         """
+        if not 0 <= as_count(row, "row") < len(self.lengths):
+            raise InputError(f"row: expected one of {len(self.lengths)}, counted from 0, given {row}")
         k, v = (part[row, : int(self.lengths[row])] for part in self._layer(layer))
         return k, v
 
     def _layer(self, layer: int) -> tuple[Tensor, Tensor]:
-        if not 0 <= layer < self.shape.layers:
-            raise InputError(f"layer: expected one of {self.shape.layers}, counted from 0, given {layer}")
+        self.shape.check_layer(layer)
         k, v = self.memory[layer].unbind(0)
         return k, v
 

@@ -48,7 +48,8 @@ class PagedKVCache:
         prefix_caching: As in `Pager`.
         k_scale: fp8 only: fp32 ``[layers, 1]`` or ``[layers, kv_heads]``, what stored keys are multiplied by; ones
             if not given.
-        v_scale: The same for the values. Where one of the two is a head's, so becomes the other.
+        v_scale: The same for the values. Where one of the two is a head's, so becomes the other. Both are copied:
+            what is stored was divided by them.
 
     Raises:
         InputError: A size, dtype, device or scale that cannot be.
@@ -232,7 +233,7 @@ class PagedKVCache:
             BadHandle: A row is not open, is swapped out, or stands twice.
             InputError: `size` is smaller than the number of rows.
         """
-        made = SequenceBatch(self, np.size(rows) if size is None else size)
+        made = SequenceBatch(self, np.size(np.asarray(rows)) if size is None else size)
         made.set(rows)
         return made
 
@@ -242,8 +243,7 @@ class PagedKVCache:
         Raises:
             InputError: There is no such layer.
         """
-        if not 0 <= layer < self.shape.layers:
-            raise InputError(f"layer: expected one of {self.shape.layers}, counted from 0, given {layer}")
+        self.shape.check_layer(layer)
         k, v = self.pool[:, layer].unbind(1)
         if self._heads_first:
             k, v = k.transpose(1, 2), v.transpose(1, 2)
@@ -291,4 +291,6 @@ class PagedKVCache:
                 f"{name}: expected fp32 [{layers}, 1] or [{layers}, {heads}], "
                 f"given {str(scale.dtype).removeprefix('torch.')} {list(scale.shape)}"
             )
-        return scale.to(self.pool.device)
+        if not bool((scale.isfinite() & (scale > 0)).all()):
+            raise InputError(f"{name}: expected finite scales above 0, given {scale.flatten().tolist()}")
+        return scale.detach().to(self.pool.device, copy=True).contiguous()

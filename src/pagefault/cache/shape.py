@@ -42,6 +42,15 @@ class KVShape:
         """K and V of a token in all layers."""
         return 2 * self.layers * self.kv_heads * self.head_dim * dtype.itemsize
 
+    def check_layer(self, layer: int) -> None:
+        """That there is such a layer.
+
+        Raises:
+            InputError: There is not.
+        """
+        if as_count(layer, "layer") >= self.layers:
+            raise InputError(f"layer: expected one of {self.layers}, counted from 0, given {layer}")
+
     def check_new(self, k: Tensor, v: Tensor, tokens: int, stored: Tensor) -> None:
         """New K and V of all layers, before anything changes.
 

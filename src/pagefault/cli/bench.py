@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pagefault.cli.console import atomic_file, atomic_path, command_line, progress
-from pagefault.cli.sim_options import check_writable
+from pagefault.cli.console import atomic_file, atomic_path, check_writable, command_line, progress
 from pagefault.errors import InputError
 
 if TYPE_CHECKING:
@@ -73,8 +72,9 @@ def bench(
         ),
     ] = None,
     block_size: Annotated[
-        int, typer.Option(help="Tokens a block: 1, 2, 4, … 256.", rich_help_panel=_RUN)
-    ] = 16,
+        int | None,
+        typer.Option(help="Tokens a block: 1, 2, 4, … 256.", show_default="16", rich_help_panel=_RUN),
+    ] = None,
     sweep: Annotated[
         str | None,
         typer.Option(
@@ -145,7 +145,7 @@ def bench(
     other and by reading the pool back through its page tables; then timed. Exit
     code 1 if a check fails.
     """
-    from pagefault.bench import default_device
+    from pagefault.bench import default_device, read_results
     from pagefault.cli import bench_view, sim_classic
 
     serving = {
@@ -161,9 +161,13 @@ def bench(
     shape = {"heads": heads, "kv_heads": kv_heads, "head_dim": head_dim, "dtype": dtype}
     batch = {"seqs": seqs, "mean_len": mean_len, "max_len": max_len}
     run: dict[str, Any] = {"seed": seed, "shuffle_seed": shuffle_seed, "iters": iters, "tolerance": tolerance}
-    run |= {"device": device or default_device(), "block_size": block_size}
-    setups = _setups(batch, shape, run, model, activations, sweep)
-    before = Path(csv).read_text(encoding="utf-8") if csv and Path(csv).exists() else ""
+    run |= {"device": device or default_device()}
+    if csv is not None and profile is not None and Path(csv).resolve() == Path(profile).resolve():
+        raise InputError(f"--csv and --profile are both {csv}; give two files")
+    setups = _setups(batch, shape, run, model, activations, _block_sizes(block_size, sweep))
+    before = "" if csv is None else read_results(csv)
+    if not skip_sim:
+        sim_classic.check(serving)
     reports = [_measure(setup, activations, profile if setup is setups[-1] else None) for setup in setups]
     if csv is not None:
         _write_rows(csv, before, reports)
@@ -182,7 +186,7 @@ def _setups(
     run: dict[str, Any],
     model: str | None,
     activations: str | None,
-    sweep: str | None,
+    block_sizes: list[int],
 ) -> list[BenchSetup]:
     from pagefault.bench import BenchSetup, activation_options, model_options
 
@@ -197,7 +201,7 @@ def _setups(
         options |= activation_options(activations)
     given = batch | shape | run
     options |= {name: value for name, value in given.items() if value is not None}
-    return [BenchSetup(**options | {"block_size": size}) for size in _block_sizes(run["block_size"], sweep)]
+    return [BenchSetup(**options | {"block_size": size}) for size in block_sizes]
 
 
 def _refuse(source: str, given: dict[str, Any], *names: str) -> None:
@@ -206,14 +210,16 @@ def _refuse(source: str, given: dict[str, Any], *names: str) -> None:
             raise InputError(f"{source} says what --{name.replace('_', '-')} would say; give one of them")
 
 
-def _block_sizes(one: int, sweep: str | None) -> list[int]:
+def _block_sizes(one: int | None, sweep: str | None) -> list[int]:
     if sweep is None:
-        return [one]
+        return [16 if one is None else one]
+    if one is not None:
+        raise InputError("--block-size is one size and --sweep many; give one of them")
     name, _, values = sweep.partition("=")
     try:
         if name.strip().replace("_", "-") != "block-size":
             raise ValueError
-        return [int(value) for value in values.split(",")]
+        return list(dict.fromkeys(int(value) for value in values.split(",")))
     except ValueError:
         raise InputError(f"--sweep {sweep}: expected block-size=1,2,4,…") from None
 

@@ -229,6 +229,27 @@ def progress(description: str) -> Iterator[Callable[[float, float, str], None]]:
         yield update
 
 
+def check_writable(path: str) -> None:
+    """Refuse a path that cannot be written before a long run, not after it.
+
+    A result is renamed into place when it is whole, so a device or a pipe would be replaced by a file.
+
+    Raises:
+        InputError: Its folder does not exist or cannot be written to, or it is there and is no ordinary file.
+    """
+    target = Path(path)
+    try:
+        if not path or (target.exists() and not target.is_file()):
+            raise OSError
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
+        os.close(handle)
+        Path(name).unlink()
+    except OSError:
+        raise InputError(
+            f"cannot write {path or 'a file without a name'}: give a file in an existing folder that can be written to"
+        ) from None
+
+
 @contextlib.contextmanager
 def atomic_path(path: Path | str) -> Iterator[Path]:
     """A file that appears under its name only when it is whole.

@@ -44,6 +44,16 @@ def experiment(given: Mapping[str, Any]) -> list[list[ClassicOutcome]]:
         return _run_all(given, setups, write, views)
 
 
+def check(given: Mapping[str, Any]) -> None:
+    """That the options describe runs, before something else takes long.
+
+    Raises:
+        InputError: As in `experiment`.
+    """
+    for seed in _seeds(given):
+        _setups(given, seed)
+
+
 def as_json(outcomes: Sequence[Sequence[ClassicOutcome]]) -> dict[str, Any]:
     """The object that `--json` prints."""
     return {

@@ -7,8 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pagefault.cli.console import atomic_file, atomic_path
-from pagefault.cli.sim_options import check_writable
+from pagefault.cli.console import atomic_file, atomic_path, check_writable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pagefault.errors import InputError
@@ -76,16 +75,3 @@ def host_blocks(given: Mapping[str, Any], default: int) -> int:
     if blocks < 1:
         raise InputError(f"--host-blocks is {blocks}; expected at least 1")
     return blocks
-
-
-def check_writable(path: str) -> None:
-    """Refuse a path that cannot be written before a long run, not after it.
-
-    A log is renamed into place when it is whole, so a device or a pipe would be replaced by a file.
-
-    Raises:
-        InputError: Its folder does not exist, or it is there and is no ordinary file.
-    """
-    target = Path(path)
-    if not target.parent.is_dir() or (target.exists() and not target.is_file()):
-        raise InputError(f"cannot write {path or 'a file without a name'}: give a file in an existing folder")
