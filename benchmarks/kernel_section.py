@@ -66,6 +66,8 @@ def section(results: Path) -> str:
     return "\n".join(part for part in parts if part)
 
 
+CHECKED_LESS = ("0628e77",)
+"""Commits whose rows beside others were checked on one input set."""
 SUMMARY = {
     "64x4096": "64 sequences of 4,096 tokens",
     "1x131072": "one of 131,072",
@@ -103,17 +105,21 @@ def _caveats(rows: list[Row]) -> str:
     gpus, torches, tritons, commits = (
         ", ".join(dict.fromkeys(row[name] for row in rows)) for name in ("gpu", "torch", "triton", "commit")
     )
+    less = ""
+    if old := ", ".join(commit for commit in CHECKED_LESS if commit in commits):
+        less = (
+            f" (beside others at {old} on the first of the input sets, prefill on 64 rows of one sequence: the "
+            "benchmarks have learned to check every set and sequence since)"
+        )
     libraries = dict.fromkeys(row["version"] for row in rows if row["implementation"] == "flashinfer")
     return (
         "## Attention: measured\n\n"
         "**Caveats.** Machines of one kind. A table may hold rows of several runs and commits; the rows of a case "
         "are of one, and a ratio compares these alone: measured in the same process on the same tensors, "
         "interleaved, in replayed CUDA graphs that rotate through more memory than the L2 cache holds. Everything "
-        "was checked against the float64 oracle before it was timed; beside others, these rows on the first of "
-        "their input sets, prefill on 64 rows of one sequence (the benchmarks have learned to check every set and "
-        "sequence since). Frames are shuffled unless it says otherwise. Our time has the schedule in it; "
-        "FlashInfer's host plan is made before and not timed. "
-        "SDPA "
+        f"was checked against the float64 oracle before it was timed{less}. Frames are shuffled unless it says "
+        "otherwise. Our time has the schedule in it; FlashInfer's host plan is made before and not timed. FlashInfer "
+        "is its batch wrappers with tensor cores, planned for CUDA graphs; its other kernels were not measured. SDPA "
         "reads contiguous memory, FlexAttention pages of 128 tokens in pools of its own. A decode step here is one "
         "layer's attention, nothing else of a model.\n\n"
         f"{gpus}; PyTorch {torches}, Triton {tritons}, FlashInfer {', '.join(libraries)}; commits {commits}. "
@@ -197,14 +203,16 @@ def _sweeps(found: Found) -> str:
 
 
 def _rivals(found: Found) -> str:
+    dash = "SDPA and FlexAttention as they are called here need sequences of one length and 16-bit K and V"
+    if ("64x4096 fp8", "flashinfer") not in found:
+        dash += "; FlashInfer was not adapted to the heads-first fp8 pool yet when the rows were made"
     return (
         "### Beside others\n\n"
         "Floor over time: 1.00 would be reading K and V through the page table and doing nothing else. In brackets "
         "µs.\n\n"
         + _table_of([case.name for case in CASES], found)
         + "\n`python -m benchmarks.attention --csv benchmarks/results/h200.csv`. A dash: not "
-        "measured. SDPA and FlexAttention as they are called here need sequences of one length and 16-bit K and V; "
-        "FlashInfer was not adapted to the heads-first fp8 pool yet when the rows were made.\n"
+        f"measured. {dash}.\n"
     )
 
 

@@ -159,6 +159,7 @@ DECODE = [
 PREFILL = [
     PrefillCase("llama", (300, 20), (100, 20), 8, 4, 128, 16, "bf16"),
     PrefillCase("llama, window", (300, 20), (100, 20), 8, 4, 128, 16, "bf16", options={"window": 100}),
+    PrefillCase("32 sequences", (30, 20) * 16, (10, 20) * 16, 8, 4, 128, 16, "bf16", options={"window": 100}),
     PrefillCase("head dim 64, group 7, block 64", (300,), (100,), 2, 7, 64, 64, "fp16"),
     PrefillCase(
         "variants", (300, 20), (100, 20), 8, 4, 128, 16, "bf16", options=EVERY, alibi=True, sinks=True
