@@ -6,6 +6,7 @@ import statistics
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from benchmarks import prefill_section
 from benchmarks.again_section import again
 from benchmarks.cases import BLOCK_SIZES, CASES, SPLITS
 from benchmarks.limits_section import limits
@@ -60,7 +61,7 @@ def section(results: Path) -> str:
         _splits(found),
         again(results),
         limits(results),
-        _prefill(found),
+        prefill_section.prefill(found),
         tried(results),
     )
     return "\n".join(part for part in parts if part)
@@ -90,7 +91,9 @@ def summary(results: Path) -> str:
         ("prefill 8x2048", "8 prompts of 2,048"),
         ("prefill 8x512 of 16384", "8 chunks of 512 over 16,384"),
     ):
-        rates = [_rate(found, case, name) for name in ("pagefault", "flashinfer", "sdpa cudnn")]
+        rates = [
+            prefill_section.tflops(found, case, name) for name in ("pagefault", "flashinfer", "sdpa cudnn")
+        ]
         cells = ["–" if rate is None else f"{rate:.0f}" for rate in rates]
         lines.append([f"prefill, {title}: TFLOP/s", *cells])
     return (
@@ -239,47 +242,6 @@ def _splits(found: Found) -> str:
         "Time over that of balanced work, for results that do not depend on the batch (`split_tokens=`).\n\n"
         + table(["case", "balanced, µs", *(f"splits of {tokens:,} tokens" for tokens in SPLITS)], lines)
     )
-
-
-PREFILL_RIVALS = {"flashinfer": "FlashInfer", "sdpa cudnn": "SDPA cuDNN", "sdpa flash": "SDPA flash"}
-
-
-def _prefill(found: Found) -> str:
-    cases = [
-        case for case, implementation in found if case.startswith("prefill") and implementation == "pagefault"
-    ]
-    rivals = [name for name in PREFILL_RIVALS if any((case, name) in found for case in cases)]
-    groups: dict[str, tuple[str, ...]] = {"best SDPA": ("sdpa cudnn", "sdpa flash")}
-    if "flashinfer" in rivals:
-        groups["FlashInfer"] = ("flashinfer",)
-    lines = []
-    for case in cases:
-        rates = {name: _rate(found, case, name) for name in ("pagefault", *rivals)}
-        shown_rates = {name: "–" if rate is None else f"{rate:.0f}" for name, rate in rates.items()}
-        line = [
-            shown(case.removeprefix("prefill ")),
-            f"**{shown_rates.pop('pagefault')}**",
-            *shown_rates.values(),
-        ]
-        for names in groups.values():
-            others = [rate for name in names if (rate := rates.get(name)) is not None]
-            line.append(f"**{(rates['pagefault'] or 0.0) / max(others):.2f}**" if others else "–")
-        lines.append(line)
-    titles = [PREFILL_RIVALS[name] for name in rivals] + [f"ours ÷ {name}" for name in groups]
-    return (
-        "### Prefill\n\n"
-        "TFLOP/s of what a causal mask leaves, bf16, heads of 128: whole prompts of 2,048 tokens, and chunks of 512 "
-        "over 16,384 tokens of context. Paged kernels read shuffled pages of 16 tokens, SDPA contiguous memory. A "
-        "rate depends on what ran before it, by a tenth and more; the ratio is of one run, interleaved.\n\n"
-        + table(["queries", "PageFault", *titles], lines)
-        + "\n`python -m benchmarks.prefill --csv benchmarks/results/h200.csv`.\n"
-    )
-
-
-def _rate(found: Found, case: str, implementation: str) -> float | None:
-    """TFLOP/s; None where it took no part."""
-    row = found.get((case, implementation))
-    return None if row is None else float(row["note"].split()[0])
 
 
 def _median(found: Found, case: str, implementation: str) -> float:
