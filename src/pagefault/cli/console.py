@@ -7,6 +7,7 @@ data only. Rich, which takes longer to import than most results to print, is kep
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import sys
@@ -250,6 +251,16 @@ def check_writable(path: str) -> None:
         ) from None
 
 
+def is_full(error: BaseException) -> bool:
+    """Whether a write failed because the device, the quota or the file's allowed size is used up."""
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def full_message(error: BaseException) -> str:
+    """What to do about an error that `is_full`."""
+    return f"{getattr(error, 'strerror', None) or error}; free some space or write to another device"
+
+
 @contextlib.contextmanager
 def atomic_path(path: Path | str) -> Iterator[Path]:
     """A file that appears under its name only when it is whole.
@@ -258,7 +269,7 @@ def atomic_path(path: Path | str) -> Iterator[Path]:
     raises, nothing is left behind.
 
     Raises:
-        InputError: The folder does not exist or cannot be written to.
+        InputError: The folder does not exist or cannot be written to, or the device is full.
     """
     target = Path(path)
     try:
@@ -275,8 +286,10 @@ def atomic_path(path: Path | str) -> Iterator[Path]:
         os.umask(umask)
         temporary.chmod(0o666 & ~umask)
         temporary.replace(target)
-    except BaseException:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
+        if is_full(error):
+            raise InputError(f"cannot write {target}: {full_message(error)}") from error
         raise
 
 
@@ -285,7 +298,7 @@ def atomic_file(path: Path | str) -> Iterator[TextIO]:
     """A text file that appears under its name only when it is whole; see `atomic_path`.
 
     Raises:
-        InputError: The folder does not exist or cannot be written to.
+        InputError: The folder does not exist or cannot be written to, or the device is full.
     """
     with atomic_path(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as stream:
         yield stream

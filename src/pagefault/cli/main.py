@@ -11,6 +11,7 @@ import typer
 
 from pagefault import __version__
 from pagefault.cli import bench, calc, demo, report, sim, trace
+from pagefault.cli.console import full_message, is_full
 from pagefault.errors import CheckFailed, PageFaultError
 
 app = typer.Typer(
@@ -53,7 +54,10 @@ def run() -> None:
     gc.freeze()
     gc.set_threshold(100_000, 50, 50)
     try:
-        app()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()  # here, where what goes wrong can still be told
     except PageFaultError as error:
         sys.stderr.write(f"pagefault: error: {' '.join(str(error).split())}\n")
         sys.exit(1 if isinstance(error, CheckFailed) else 2)
@@ -61,5 +65,16 @@ def run() -> None:
         sys.stderr.write("pagefault: interrupted\n")
         sys.exit(130)
     except BrokenPipeError:  # the reader (`head`, say) has gone: nothing left to tell it
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_stdout()
         sys.exit(141)
+    except OSError as error:
+        if not is_full(error):
+            raise
+        _drop_stdout()
+        sys.stderr.write(f"pagefault: error: cannot write: {full_message(error)}\n")
+        sys.exit(2)
+
+
+def _drop_stdout() -> None:
+    """Lead stdout nowhere: what it still holds would fail again when Python exits."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
